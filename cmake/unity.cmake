@@ -1,6 +1,6 @@
-# Neighbours read the same headers and compile the same templates. Compiled in groups they do so once, and a build from
-# nothing takes a third less. After a change a group compiles longer than a file: -DBITMMA_UNITY=OFF is for those who work on
-# the library. Names in the unnamed namespaces of a group must differ.
+# Neighbouring files include the same headers and instantiate the same templates. In groups this happens once, and a build from
+# nothing takes a third less time. After a change a group compiles longer than a file, so developers of the library may prefer
+# -DBITMMA_UNITY=OFF. Names in the unnamed namespaces of a group must differ.
 option(BITMMA_UNITY "Compile the library in groups of files: faster from nothing, slower after a change" ON)
 if(NOT BITMMA_UNITY)
   return()
@@ -12,19 +12,17 @@ target_compile_options(bitmma_unity_settings INTERFACE $<$<CXX_COMPILER_ID:GNU>:
 foreach(objects ${bitmma_objects})
   target_link_libraries(${objects} PRIVATE bitmma_unity_settings)
 endforeach()
-# Files by themselves, since a neighbour has one of their names for something else.
-set(alone instruction/evidence_rows.cpp instruction/support_instruction.cpp math/math_instruction.cpp operators/recipes.cpp)
-# The loops over numbers, which compile for several instruction sets and would keep their neighbours waiting.
-# In a group, what the compiler inlines into them depends on the neighbours: loops over lanes lost a quarter of their speed.
-list(APPEND alone kernel/executor.cpp kernel/ops_float.cpp kernel/ops_integer.cpp)
-list(APPEND alone arithmetic/chain.cpp arithmetic/exact_steps.cpp arithmetic/fma_loops.cpp arithmetic/fused.cpp
-                  arithmetic/integers.cpp arithmetic/kernels/dispatch.cpp arithmetic/warp_product.cpp
-                  math/loops.cpp math/rounded_loops.cpp operators/c_function.cpp)
+# Files by themselves: the loops over numbers, which compile for several instruction sets and would keep their neighbours
+# waiting. In a group, what the compiler inlines into them depends on the neighbours: loops over lanes lost a quarter of
+# their speed.
+set(alone kernel/executor.cpp kernel/ops_float.cpp kernel/ops_integer.cpp
+          arithmetic/chain.cpp arithmetic/exact_steps.cpp arithmetic/fma_loops.cpp arithmetic/fused.cpp
+          arithmetic/integers.cpp arithmetic/kernels/dispatch.cpp arithmetic/warp_product.cpp
+          math/loops.cpp math/rounded_loops.cpp operators/c_function.cpp)
 set(most_in_group 8)
 foreach(name ${bitmma_built})
   list(APPEND unity_folders ${bitmma_${name}_folders})
 endforeach()
-list(REMOVE_ITEM unity_folders descriptor)  # its files call their rows alike
 foreach(folder ${unity_folders} instruction/mma_sync instruction/tcgen05 instruction/text instruction/tmem_move instruction/wgmma)
   file(GLOB_RECURSE paths RELATIVE ${PROJECT_SOURCE_DIR}/sim ${PROJECT_SOURCE_DIR}/sim/${folder}/*.cpp)
   if(folder STREQUAL instruction)  # those of its folders have groups of their own

@@ -486,7 +486,7 @@ bitmma_status bitmma_quantize(const char* recipe, const bitmma_matrix* x, const 
 
 // ---------------------------------------------------------------------------------------------------------- operators
 //
-// The operators of PyTorch 2.11, as an H100 or H200 computes them eagerly; docs/operators.md tells what was compared.
+// The operators of PyTorch 2.11, as an H100 or H200 computes them eagerly; docs/operators.md lists what was compared.
 // x: f32, f16 or bf16, a whole matrix, whose memory on the GPU begins at a multiple of 16 bytes. Results are written
 // row by row without gaps, in the type of x unless stated. They may not overlap an operand. BITMMA_ERROR_INVALID: a
 // type, a shape or a name that the operator does not take.

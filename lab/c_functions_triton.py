@@ -5,7 +5,7 @@
   c_functions_triton.py DIR        DIR/NAME.ptx and DIR/NAME.cubin for sm_90a; no GPU is needed
 
 The kernel of the row tl.exp is bits_of_tl_exp_triton(first, results): results[i] is the word that the function gives
-for the word *first + i, in blocks of 128 threads. Of two operands, (a, b, results): for a[i] and b[i]. Triton adds
+for the word *first + i, in blocks of 128 threads. With two operands, (a, b, results): for a[i] and b[i]. Triton adds
 parameters of its own behind these, pointers that may be null.
 """
 

@@ -20,7 +20,7 @@ import numpy as np
 
 import bitmma
 from bitmma import _core
-from bitmma._gemm import _operands
+from bitmma._gemm_call import operands_of
 from bitmma._safetensors import read_safetensors
 from pack_choices import class_of
 
@@ -36,7 +36,7 @@ def arguments_of(call, gpu):
     dtype = "f32" if call["a"] == "tf32" else call["a"]
     found = {
         "dtype": dtype,
-        "gpu": gpu,
+        "target": gpu,
         "layout": call.get("layout", "nt"),
         "allow_tf32": dtype == "f32" and switch is None,
     }
@@ -85,7 +85,7 @@ def has_bits(path, choice):
     operands = {name: value for name, value in product.operands().items() if name not in ("alpha", "beta")}
     try:
         plan = _core.chosen_plan(
-            LIBRARY, choice.kernel, choice.slices, choice.output, _operands(product.a, product.b, **operands)
+            LIBRARY, choice.kernel, choice.slices, choice.output, operands_of(product.a, product.b, **operands)
         )
     except bitmma.Error as error:
         return None, str(error)

@@ -211,7 +211,7 @@ def llama(call, seed, tensors, kernels):
         found["final"],
         whole_tensor(call, 2, [1000, hidden], seed, gain).T,
         kernel=kernels["logits"][-1],
-        output="bf16",
+        out_dtype="bf16",
         threads=0,
     )
     found["token"] = operators.argmax(found["logits"], -1)[None]

@@ -4,7 +4,7 @@
 
   pack_choices.py h100.json.xz h200.json.xz -o data/choices/cublas_13.1.txt
 
-Kernels that differ in nothing that decides the bits get one name, with `*` for what is left out: tiles, stages,
+Kernels whose differences do not affect the bits get one name, with `*` for what is left out: tiles, stages,
 clusters and raster of nvjet, tiles of CUTLASS 2 and of xmma. Needs c++filt. data/choices/README.md explains the table.
 """
 

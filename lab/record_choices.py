@@ -9,8 +9,8 @@ whose nodes name the kernels, and a parameter of the kernel that adds the slices
   record_choices.py -o more.json.xz --only bf16,f16 some kinds
   record_choices.py --list                          the kinds and the pairs
 
-Of each pair (N, K) M takes all values up to 256, multiples of 16 up to 2048 and of 64 up to 16384; where two neighbours
-differ, the values between them are bisected. A file holds the values of M where the choice changes.
+For each pair (N, K), M takes all values up to 256, multiples of 16 up to 2048 and of 64 up to 16384. If two neighbours
+differ, the script bisects the values between them. A file holds the values of M where the choice changes.
 """
 
 import argparse
@@ -43,7 +43,7 @@ MODELS = {
     "BERT large": (1024, 4096, 1024, 1024, 30522), "ViT-L": (1024, 4096, 1024, 1024, 1000),
     "Falcon 7B": (4544, 18176, 4544, 64, 65024), "Yi 34B": (7168, 20480, 7168, 1024, 64000),
 }  # fmt: skip
-# Of DeepSeek V3: latent projections, experts of 2048, the router of 256 experts.
+# For DeepSeek V3: latent projections, experts of 2048, the router of 256 experts.
 OTHERS = [(1536, 7168), (24576, 1536), (576, 7168), (32768, 512), (7168, 16384), (2048, 7168), (7168, 2048),
           (18432, 7168), (7168, 18432), (256, 7168), (129280, 7168), (8, 4096), (128, 2048), (128, 4096),
           (32, 2880)]  # fmt: skip

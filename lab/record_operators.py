@@ -562,7 +562,7 @@ def main():
         if name not in FAMILIES:
             parser.error(f"--only {name}: legal are {', '.join(FAMILIES)}")
     calls = []
-    for i, (name, family) in enumerate(FAMILIES.items()):  # numbers stay the same whatever is asked for
+    for i, (name, family) in enumerate(FAMILIES.items()):  # numbers do not depend on --only
         calls += [(1000 * i + j, name, c) for j, c in enumerate(family()) if name in names]
     if options.random:
         calls = [(10000 * options.seed + i, "random", c) for i, c in enumerate(drawn(options.random, options.seed))]

@@ -587,7 +587,7 @@ def main():
             parser.error(f"--only {name}: legal are {', '.join(FAMILIES)}")
     which, parts = (int(number) for number in options.part.split("/"))
     calls = []
-    for name, family in FAMILIES.items():  # numbers stay the same whatever is asked for
+    for name, family in FAMILIES.items():  # numbers do not depend on --only
         for c in family():
             calls.append((len(calls), name, c))
     if options.random:

@@ -7,18 +7,20 @@
         model(x)
 
 `captured` is a folder: graph.json has every operator with its arguments, the kernels that it launched and the machine;
-tensors.safetensors has the tensors. A result of more than `whole` bytes is stored as `rows` of its rows, the last one
-and others drawn from `seed`. A row is what lies together in memory behind the first dimensions, as many of them as make
-at least `rows`: [1, 512, 32, 128] in memory has 512, and results of equally many rows store the same ones. Weights of
-the model that are larger than `whole` are stored by name and SHA-256 alone. Inputs from outside, random numbers, and
-keys and values of attention are stored whole.
+tensors.safetensors has the tensors.
 
-Kernel names come from a CUDA graph into which each operator is captured before it runs: with them come the number of
-slices of a split-K product, which no profiler shows.
+- A result of more than `whole` bytes is stored as `rows` of its rows: the last one and others drawn from `seed`. The
+  first dimensions, as many as make at least `rows`, count the rows: [1, 512, 32, 128] in memory has 512. Results with
+  equally many rows store the same rows.
+- Weights of the model that are larger than `whole` are stored by name and SHA-256 alone.
+- Inputs from outside, random numbers, and keys and values of attention are stored whole.
 
-A model of torch.compile runs kernels of Triton that no operator shows: Capture(..., compiled=True) captures the
-operators that it calls beside them, each with its own inputs, and bitmma's record_triton.py records those kernels with
-their PTX, from the first call on:
+Kernel names come from a CUDA graph into which each operator is captured before it runs. The graph also shows the number
+of slices of a split-K product, which no profiler shows.
+
+A model of torch.compile runs kernels of Triton that no operator shows. Capture(..., compiled=True) captures the other
+operators that the model calls, each with its own inputs, and bitmma's record_triton.py records the kernels with their
+PTX, from the first call on:
 
     with record_triton.recording() as launches:
         compiled_model(x)
@@ -209,7 +211,7 @@ class Capture(TorchDispatchMode):
         return number
 
     def number(self, tensor):
-        """Of an argument. A tensor whose memory another operator wrote since is a new one."""
+        """The number of an argument. A tensor gets a new number if another operator wrote its memory since."""
         owner, number, when = getattr(tensor, "_bitmma_number", (None, None, 0))
         if self.compiled and id(tensor) not in self.names:
             return self.of_compiled(tensor)

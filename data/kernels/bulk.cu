@@ -31,7 +31,7 @@ __device__ void store(void* to, const void* from, int bytes) {
 }
 
 /// y = by * x + 1 of n floats, a multiple of 256. A block of 128 threads and a warp whose first thread copies.
-/// fault: 0 none; 1: nobody waits for the copies; 2: the consumers do not free a stage; 3: too few bytes are expected.
+/// fault: 0 none; 1: no thread waits for the copies; 2: the consumers do not free a stage; 3: too few bytes are expected.
 extern "C" __global__ void bulk_scale(const float* x, float* y, float by, int n, int fault) {
   __shared__ alignas(128) float in[stages][stage_floats];
   __shared__ alignas(128) float out[stage_floats];

@@ -68,7 +68,7 @@ extern "C" __global__ void __cluster_dims__(2, 2, 1) cluster_ranks(uint32_t* out
 }
 
 /// The sum of n numbers for each cluster: of a block in shared memory, of the blocks in the order of their ranks.
-/// fault: 0 none; 1: blocks end while the first still reads; 2: nobody waits for the blocks' sums; 3: a rank too many.
+/// fault: 0 none; 1: blocks end while the first still reads; 2: no block waits for the blocks' sums; 3: a rank too many.
 extern "C" __global__ void __cluster_dims__(4, 1, 1) cluster_sum(const float* x, float* y, int n, int fault) {
   __shared__ float sums[128];
   const cg::cluster_group cluster = cg::this_cluster();

@@ -717,6 +717,466 @@ def store_modules():
     yield module
 
 
+# --- wmma: fragments and arithmetic
+
+WMMA_SHAPES = {
+    "m16n16k16": ("f16", "bf16", "s8", "u8"),
+    "m32n8k16": ("f16", "bf16", "s8", "u8"),
+    "m8n32k16": ("f16", "bf16", "s8", "u8"),
+    "m16n16k8": ("tf32",),
+    "m8n8k4": ("f64",),
+    "m8n8k32": ("s4", "u4"),
+    "m8n8k128": ("b1",),
+}
+WMMA_BITS = {
+    "f16": 16,
+    "bf16": 16,
+    "s8": 8,
+    "u8": 8,
+    "tf32": 32,
+    "f64": 64,
+    "s4": 4,
+    "u4": 4,
+    "b1": 1,
+    "f32": 32,
+    "s32": 32,
+}
+# Registers of a fragment: by type of A and B for m16n16k16, m32n8k16, m8n32k16; then the other shapes. PTX ISA, wmma.
+WMMA_REGISTERS = {
+    "m16n16k16": {"f16": (8, 8), "bf16": (4, 4), "s8": (2, 2), "u8": (2, 2)},
+    "m32n8k16": {"f16": (8, 8), "bf16": (8, 2), "s8": (4, 1), "u8": (4, 1)},
+    "m8n32k16": {"f16": (8, 8), "bf16": (2, 8), "s8": (1, 4), "u8": (1, 4)},
+    "m16n16k8": {"tf32": (4, 4)},
+    "m8n8k4": {"f64": (1, 1)},
+    "m8n8k32": {"s4": (1, 1), "u4": (1, 1)},
+    "m8n8k128": {"b1": (1, 1)},
+}
+
+
+def random_codes(rng, kind, count):
+    bits = WMMA_BITS[kind]
+    if bits < 8:
+        return rng.integers(0, 256, count * bits // 8, np.uint8).tobytes()
+    codes = rng.integers(0, 2**bits, count, np.uint64 if bits == 64 else np.uint32)
+    if kind in ("f16", "bf16", "tf32", "f32", "f64"):
+        # Mostly numbers of like size; every 37th is any code.
+        mantissa = {"f16": 10, "bf16": 7, "tf32": 23, "f32": 23, "f64": 52}[kind]
+        bias = {"f16": 15, "bf16": 127, "tf32": 127, "f32": 127, "f64": 1023}[kind]
+        one = np.uint64(1)
+        exponent = (rng.integers(bias - 6, bias + 5, count).astype(np.uint64)) << np.uint64(mantissa)
+        like = (
+            (codes.astype(np.uint64) & ((one << np.uint64(mantissa)) - one))
+            | exponent
+            | (rng.integers(0, 2, count).astype(np.uint64) << np.uint64(bits - 1))
+        )
+        codes = np.where(np.arange(count) % 37 == 36, codes.astype(np.uint64), like)
+    width = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}[bits]
+    return codes.astype(width).tobytes()
+
+
+def wmma_module():
+    """x holds A, B and C; y gets D, and the registers of A's, B's and C's fragments in the order of the lanes."""
+    rng = np.random.default_rng(53)
+    module = Module("wmma")
+    for shape, kinds in WMMA_SHAPES.items():
+        m, n, k = (int(part) for part in shape.replace("m", "").replace("n", " ").replace("k", " ").split())
+        for kind in kinds:
+            results = {"f16": ("f16", "f32"), "f64": ("f64",)}.get(
+                kind, ("f32",) if kind in ("bf16", "tf32") else ("s32",)
+            )
+            layouts = ("row", "col")
+            pairs = [("row", "col")] if WMMA_BITS[kind] < 8 else [(a, b) for a in layouts for b in layouts]
+            for result, (of_a, of_b), of_d in ((r, p, layout) for r in results for p in pairs for layout in layouts):
+                count_a, count_b = WMMA_REGISTERS[shape][kind]
+                count_d = m * n * WMMA_BITS[result] // 1024 if result != "f64" else 2
+                data = [
+                    random_codes(rng, kind, m * k),
+                    random_codes(rng, kind, k * n),
+                    random_codes(rng, result, m * n),
+                ]
+                offsets = [0, 4096, 8192]
+                x = bytearray(8192 + 4096)
+                for at, codes in zip(offsets, data, strict=True):
+                    x[at : at + len(codes)] = codes
+                element = "f64" if kind == "f64" else "b32"
+                of_result = {"f64": "f64", "f32": "f32"}.get(result, "b32")
+                letters = {
+                    "a": ("%wa", count_a, element),
+                    "b": ("%wb", count_b, element),
+                    "c": ("%wc", count_d, of_result),
+                    "d": ("%wd", count_d, of_result),
+                }
+                registers = "".join(f"  .reg .{t} {name}<{count}>;\n" for name, count, t in letters.values())
+                lists = {
+                    key: "{" + ", ".join(f"{name}{i}" for i in range(count)) + "}"
+                    for key, (name, count, _) in letters.items()
+                }
+                lead = {"a": k if of_a == "row" else m, "b": n if of_b == "row" else k, "d": n if of_d == "row" else m}
+                operation = {"b1": ".xor.popc"}.get(kind, "")
+                types = {"f16": f"{result}.{result}", "f64": "rn.f64.f64.f64.f64"}.get(
+                    kind, f"{result}.{kind}.{kind}.{result}"
+                )
+                body = [
+                    "add.s64 %rd3, %rd1, 4096;",
+                    "add.s64 %rd4, %rd1, 8192;",
+                    f"wmma.load.a.sync.aligned.{of_a}.{shape}.global.{kind} {lists['a']}, [%rd1], {lead['a']};",
+                    f"wmma.load.b.sync.aligned.{of_b}.{shape}.global.{kind} {lists['b']}, [%rd3], {lead['b']};",
+                    f"wmma.load.c.sync.aligned.{of_d}.{shape}.global.{result} {lists['c']}, [%rd4], {lead['d']};",
+                    f"wmma.mma{operation}.sync.aligned.{of_a}.{of_b}.{shape}.{types} "
+                    + ", ".join(lists[key] for key in "dabc")
+                    + ";",
+                    f"wmma.store.d.sync.aligned.{of_d}.{shape}.global.{result} [%rd2], {lists['d']}, {lead['d']};",
+                ]
+                at = 4096
+                for key in "abc":
+                    name, count, kind_of_register = letters[key]
+                    size = 8 if kind_of_register == "f64" else 4
+                    body += at_thread("%rd5", "%rd2", size * count)
+                    body += [f"st.global.{kind_of_register} [%rd5+{at + size * i}], {name}{i};" for i in range(count)]
+                    at += 32 * size * count
+                name = f"{shape}_{kind}_{result}_{of_a}_{of_b}_{of_d}"
+                module.add(name, body, np.frombuffer(bytes(x), np.uint8), at, 32, registers=registers)
+    return module
+
+
+# --- other single instructions: words in, words out
+
+
+def words_module(name, rows, wide=False, seed=9):
+    """`rows`: entry and the line that makes %r10 of %r2, %r3, %r4 (or %l10 of %l2, %l3, %l4)."""
+    rng = np.random.default_rng(seed)
+    module = Module(name)
+    threads, size = (256, 8) if wide else (64, 4)
+    prefix, kind = ("%l", "b64") if wide else ("%r", "b32")
+    for entry, line in rows:
+        special = np.array(
+            [
+                0,
+                1,
+                0x7F,
+                0x80,
+                0xFF,
+                0x7FFF,
+                0x8000,
+                0xFFFF,
+                0x7FFFFFFF,
+                0x80000000,
+                0xFFFFFFFF,
+                0x3F800000,
+                0x7F800000,
+                0x7FC00000,
+                0x3C00,
+                0x7C00,
+                0x7E00,
+                0x00800000,
+                0x007FFFFF,
+            ],
+            np.uint64,
+        )
+        words = rng.integers(0, 2 ** (8 * size), (threads, 3), np.uint64)
+        words[: threads // 2] = np.where(
+            rng.random((threads // 2, 3)) < 0.6, rng.choice(special, (threads // 2, 3)), words[: threads // 2]
+        )
+        if wide:
+            exponents = rng.integers(0, 2047, threads).astype(np.uint64) << np.uint64(52)
+            words[threads // 4 :, 0] = (words[threads // 4 :, 0] & np.uint64(0x000FFFFFFFFFFFFF)) | exponents[
+                threads // 4 :
+            ]
+            words[:12, 0] = [
+                0,
+                1 << 63,
+                0x7FF0 << 48,
+                0xFFF0 << 48,
+                0x7FF8 << 48,
+                0xFFF8000000000123,
+                0x7FF4000000000777,
+                1,
+                0x000FFFFFFFFFFFFF,
+                0x0010000000000000,
+                0x7FEFFFFFFFFFFFFF,
+                0xBFF0000000000000,
+            ]
+        else:
+            words[::5, 1] = words[::5, 0]
+        body = at_thread("%rd3", "%rd1", 3 * size) + at_thread("%rd4", "%rd2", size)
+        body += [f"ld.global.{kind} {prefix}{2 + i}, [%rd3+{size * i}];" for i in range(3)]
+        body += [line] if isinstance(line, str) else line
+        body += [f"st.global.{kind} [%rd4], {prefix}10;"]
+        module.add(entry, body, words.astype(np.uint64 if wide else np.uint32), threads * size, threads)
+    return module
+
+
+def video_module():
+    rows = []
+    for parts in (2, 4):
+        for name in ("vadd", "vsub", "vavrg", "vabsdiff", "vmin", "vmax"):
+            for types in ("u32.u32.u32", "s32.s32.s32", "s32.u32.u32", "u32.s32.s32", "s32.u32.s32"):
+                for mode in ("", ".sat", ".add"):
+                    rows.append(
+                        (
+                            f"{name}{parts}_{types}{mode}".replace(".", "_"),
+                            f"{name}{parts}.{types}{mode} %r10, %r2, %r3, %r4;",
+                        )
+                    )
+        for types in ("u32.u32", "s32.s32", "u32.s32"):
+            for comparison in ("eq", "ne", "lt", "le", "gt", "ge"):
+                for mode in ("", ".add"):
+                    rows.append(
+                        (
+                            f"vset{parts}_{types}_{comparison}{mode}".replace(".", "_"),
+                            f"vset{parts}.{types}.{comparison}{mode} %r10, %r2, %r3, %r4;",
+                        )
+                    )
+    return words_module("video", rows)
+
+
+def set_module():
+    rows = []
+    for source in ("u32", "s32", "b32", "f32"):
+        for result in ("u32", "s32", "f32"):
+            comparisons = ("eq", "ne") if source == "b32" else ("eq", "ne", "lt", "le", "gt", "ge")
+            if source == "u32":
+                comparisons += ("lo", "ls", "hi", "hs")
+            if source == "f32":
+                comparisons += ("equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan")
+            for comparison in comparisons:
+                for ftz in ("", ".ftz") if source == "f32" else ("",):
+                    rows.append(
+                        (
+                            f"set_{comparison}{ftz}_{result}_{source}".replace(".", "_"),
+                            f"set.{comparison}{ftz}.{result}.{source} %r10, %r2, %r3;",
+                        )
+                    )
+        for boolean in ("and", "or", "xor"):
+            rows.append(
+                (
+                    f"set_eq_{boolean}_{source}",
+                    ["setp.lt.u32 %p1, %r4, 0x80000000;", f"set.eq.{boolean}.u32.{source} %r10, %r2, %r3, %p1;"],
+                )
+            )
+    for source in ("f16", "bf16"):
+        for result in (source, "u32", "s32", "u16", "s16"):
+            for comparison in ("eq", "ne", "lt", "ge", "ltu", "geu", "nan"):
+                target = "%h10" if result in (source, "u16", "s16") else "%r10"
+                lines = [
+                    "cvt.u16.u32 %h2, %r2;",
+                    "cvt.u16.u32 %h3, %r3;",
+                    f"set.{comparison}.{result}.{source} {target}, %h2, %h3;",
+                ]
+                if target == "%h10":
+                    # cvt.u32.u16 of the result would show both halves of the register: ptxas 13.0 leaves it out.
+                    lines += ["mov.u16 %h11, 0;", "mov.b32 %r10, {%h10, %h11};"]
+                rows.append((f"set_{comparison}_{result}_{source}", lines))
+        for result in (source + "x2", "u32", "s32"):
+            for comparison in ("eq", "ne", "lt", "ge", "ltu", "geu", "nan"):
+                rows.append(
+                    (f"set_{comparison}_{result}_{source}x2", f"set.{comparison}.{result}.{source}x2 %r10, %r2, %r3;")
+                )
+    for what in ("finite", "infinite", "number", "notanumber", "normal", "subnormal"):
+        rows.append((f"testp_{what}_f32", [f"testp.{what}.f32 %p1, %r2;", "selp.u32 %r10, 1, 0, %p1;"]))
+    return words_module("set", rows)
+
+
+def wide_words_module():
+    rows = [("rsqrt_f64", "rsqrt.approx.f64 %l10, %l2;")]
+    for what in ("finite", "infinite", "number", "notanumber", "normal", "subnormal"):
+        rows.append((f"testp_{what}_f64", [f"testp.{what}.f64 %p1, %l2;", "selp.u64 %l10, 1, 0, %p1;"]))
+    return words_module("wide", rows, wide=True)
+
+
+def progress_module():
+    """Tiles with masks of their own, a lock that the lanes of a warp take in turn, and an mbarrier that completes two
+    phases while a warp waits for the first."""
+    module = Module("progress")
+    module.add(
+        "masks",
+        [
+            "shr.u32 %r2, %r1, 4;",
+            "shl.b32 %r2, %r2, 4;",
+            "shl.b32 %r3, 0xffff, %r2;",
+            "redux.sync.add.s32 %r4, %r1, %r3;",
+            "shfl.sync.bfly.b32 %r5, %r1, 1, 0x101f, %r3;",
+            *at_thread("%rd3", "%rd2", 8),
+            "st.global.v2.u32 [%rd3], {%r4, %r5};",
+        ],
+        np.zeros(1, np.uint32),
+        256,
+        32,
+    )
+    module.add(
+        "eighths",
+        [
+            "shr.u32 %r2, %r1, 2;",
+            "shl.b32 %r2, %r2, 2;",
+            "shl.b32 %r3, 0xf, %r2;",
+            "mul.lo.u32 %r6, %r1, %r1;",
+            "redux.sync.max.u32 %r4, %r6, %r3;",
+            "match.any.sync.b32 %r5, %r2, %r3;",
+            *at_thread("%rd3", "%rd2", 8),
+            "st.global.v2.u32 [%rd3], {%r4, %r5};",
+        ],
+        np.zeros(1, np.uint32),
+        256,
+        32,
+    )
+    module.add(
+        "lock",
+        [
+            "SPIN:",
+            "atom.global.cas.b32 %r2, [%rd2], 0, 1;",
+            "setp.ne.u32 %p1, %r2, 0;",
+            "@%p1 bra SPIN;",
+            "ld.volatile.global.u32 %r3, [%rd2+4];",
+            "add.u32 %r3, %r3, %r1;",
+            "st.volatile.global.u32 [%rd2+4], %r3;",
+            "membar.gl;",
+            "atom.global.exch.b32 %r4, [%rd2], 0;",
+        ],
+        np.zeros(1, np.uint32),
+        8,
+        32,
+    )
+    module.add(
+        "phases",
+        [
+            "setp.ne.u32 %p1, %r1, 0;",
+            "@%p1 bra INITED;",
+            "mbarrier.init.shared.b64 [bar], 1;",
+            "INITED:",
+            "bar.sync 0;",
+            "setp.ge.u32 %p2, %r1, 32;",
+            "@%p2 bra WAIT;",
+            "@%p1 bra DONE;",
+            "mbarrier.arrive.shared.b64 %rd3, [bar];",
+            "nanosleep.u32 1000000;",
+            "mbarrier.arrive.shared.b64 %rd3, [bar];",
+            "bra DONE;",
+            "WAIT:",
+            "mbarrier.try_wait.parity.shared.b64 %p3, [bar], 0;",
+            "@!%p3 bra WAIT;",
+            "DONE:",
+            "st.global.u32 [%rd2], 1;",
+        ],
+        np.zeros(1, np.uint32),
+        4,
+        64,
+        registers="  .shared .align 8 .b64 bar;\n",
+    )
+    module.add(
+        "element",
+        [
+            "mov.u32 %r2, area[3];",
+            "st.shared.u32 [%r2], 5;",
+            "ld.shared.u32 %r3, [area+12];",
+            "st.global.u32 [%rd2], %r3;",
+        ],
+        np.zeros(1, np.uint32),
+        4,
+        1,
+        registers="  .shared .align 16 .b32 area[16];\n",
+    )
+    module.add(
+        "table",
+        [
+            "targets: .branchtargets A, B, C, D;",
+            "brx.idx %r1, targets;",
+            "A: mov.u32 %r2, 10; bra E;",
+            "B: mov.u32 %r2, 11; bra E;",
+            "C: mov.u32 %r2, 12; bra E;",
+            "D: mov.u32 %r2, 13;",
+            "E:",
+            *at_thread("%rd3", "%rd2", 4),
+            "st.global.u32 [%rd3], %r2;",
+        ],
+        np.zeros(1, np.uint32),
+        16,
+        4,
+    )
+    return module
+
+
+FIB = """.func (.param .b32 r) fib(.param .b32 n)
+{
+  .reg .b32 %r<8>; .reg .pred %p;
+  ld.param.b32 %r1, [n];
+  setp.lt.u32 %p, %r1, 2;
+  @%p bra BASE;
+  sub.u32 %r2, %r1, 1;
+  { .param .b32 a; .param .b32 q; st.param.b32 [a], %r2; call.uni (q), fib, (a); ld.param.b32 %r3, [q]; }
+  sub.u32 %r2, %r1, 2;
+  { .param .b32 a; .param .b32 q; st.param.b32 [a], %r2; call.uni (q), fib, (a); ld.param.b32 %r4, [q]; }
+  add.u32 %r1, %r3, %r4;
+BASE:
+  st.param.b32 [r], %r1;
+  ret;
+}
+"""
+UNARY_LINES = {
+    "twice": "add.u32 %r2, %r1, %r1;",
+    "square": "mul.lo.u32 %r2, %r1, %r1;",
+    "negate": "neg.s32 %r2, %r1;",
+}
+UNARY = "".join(f""".func (.param .b32 r) {name}(.param .b32 a)
+{{
+  .reg .b32 %r<4>;
+  ld.param.b32 %r1, [a];
+  {line}
+  st.param.b32 [r], %r2;
+  ret;
+}}
+""" for name, line in UNARY_LINES.items())  # fmt: skip
+
+
+def calls_module():
+    """Recursion, and calls of functions whose addresses are in registers and in a table."""
+    module = Module("calls")
+    body = [
+        "and.b32 %r2, %r1, 15;",
+        "{ .param .b32 a; .param .b32 q; st.param.b32 [a], %r2; call (q), fib, (a); ld.param.b32 %r3, [q]; }",
+    ]
+    module.add(
+        "recursion",
+        body + at_thread("%rd3", "%rd2", 4) + ["st.global.u32 [%rd3], %r3;"],
+        np.zeros(1, np.uint32),
+        256,
+        64,
+        head=FIB,
+    )
+    table = UNARY + ".global .align 8 .u64 table[3] = {twice, square, negate};\n"
+    body = [
+        "rem.u32 %r2, %r1, 3;",
+        "mul.wide.u32 %rd3, %r2, 8;",
+        "mov.u64 %rd4, table;",
+        "add.s64 %rd4, %rd4, %rd3;",
+        "ld.global.u64 %rd5, [%rd4];",
+        "proto: .callprototype (.param .b32 _) _ (.param .b32 _);",
+        "{ .param .b32 a; .param .b32 q; st.param.b32 [a], %r1; call (q), %rd5, (a), proto; ld.param.b32 %r3, [q]; }",
+    ]  # fmt: skip
+    module.add(
+        "table_of_functions",
+        body + at_thread("%rd3", "%rd2", 4) + ["st.global.u32 [%rd3], %r3;"],
+        np.zeros(1, np.uint32),
+        256,
+        64,
+        head=table,
+    )
+    body = [
+        "mov.u64 %rd3, twice;", "mov.u64 %rd4, square;", "setp.lt.u32 %p1, %r1, 10;", "selp.b64 %rd5, %rd3, %rd4, %p1;",
+        "proto: .callprototype (.param .b32 _) _ (.param .b32 _);", "setp.ge.u32 %p2, %r1, 3;", "mov.u32 %r3, 77;",
+        "@!%p2 bra NO;",
+        "{ .param .b32 a; .param .b32 q; st.param.b32 [a], %r1; call (q), %rd5, (a), proto; ld.param.b32 %r3, [q]; }",
+        "NO:",
+    ]  # fmt: skip
+    module.add(
+        "selected_function",
+        body + at_thread("%rd3", "%rd2", 4) + ["st.global.u32 [%rd3], %r3;"],
+        np.zeros(1, np.uint32),
+        128,
+        32,
+    )
+    return module
+
+
 def modules():
     yield from carry_modules()
     yield from nan_modules()
@@ -724,6 +1184,12 @@ def modules():
     yield folded_module()
     yield sign_flow_module()
     yield from store_modules()
+    yield wmma_module()
+    yield video_module()
+    yield set_module()
+    yield wide_words_module()
+    yield progress_module()
+    yield calls_module()
 
 
 def cubin_of(text, folder):

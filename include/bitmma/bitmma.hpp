@@ -6,7 +6,7 @@
 //   const Matrix d = multiply(mma, from_floats(Format::f16, 64, 16, a), from_floats(Format::f16, 16, 8, b));
 //   for (const float value : to_floats(d)) ...
 //
-// The functions to know, by what you have:
+// Start from what you have:
 //   two matrices        multiply(instruction, a, b), multiply_batch           the plain product, bit for bit
 //   a machine's state   execute(instruction, target, state)               descriptors, images, registers, Tensor Memory
 //   PTX text            parse_instruction, parse_statement, print         mnemonics; statements with operands
@@ -36,9 +36,8 @@
 #include "bitmma/descriptor/smem_descriptor.hpp"
 #include "bitmma/files/compare.hpp"
 #include "bitmma/files/golden.hpp"
-#include "bitmma/files/recorded_file.hpp"
+#include "bitmma/files/tiling.hpp"
 #include "bitmma/files/vector_file.hpp"
-#include "bitmma/files/whole_tile.hpp"
 #include "bitmma/formats/format.hpp"
 #include "bitmma/formats/matrix.hpp"
 #include "bitmma/gemm/accuracy.hpp"

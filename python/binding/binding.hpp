@@ -21,7 +21,7 @@
 #include "bitmma/analysis/report.hpp"
 #include "bitmma/core/interrupt.hpp"
 #include "bitmma/core/target_names.hpp"
-#include "bitmma/files/recorded_file.hpp"
+#include "bitmma/files/vector_file.hpp"
 #include "bitmma/formats/codes.hpp"
 #include "bitmma/gemm/gemm.hpp"
 #include "bitmma/instruction/batch.hpp"
@@ -102,7 +102,7 @@ struct BoundInstruction {
 /// A case, and the memory that its state refers to.
 struct BoundCase {
   Case value = {};
-  std::shared_ptr<const RecordedFile> file = {};  // owns the memory of the state
+  std::shared_ptr<const VectorFile> file = {};  // owns the memory of the state
   int64_t index = 0;
 };
 

@@ -28,12 +28,12 @@ std::vector<int64_t> numbers_in(nb::handle list) {
 class BatchInputs {
  public:
   explicit BatchInputs(const nb::dict& from) {
-    for (const char* name : {"a", "b", "c", "bias", "scale_a", "scale_b", "sfa", "sfb"}) {
-      if (!from.contains(name)) continue;
-      const nb::object pair = from[name];
+    for (const GemmOperandInfo& row : gemm_operands) {
+      const std::string name(row.name);
+      const nb::object pair = get(from, name.c_str());
       if (pair.is_none()) continue;
       operands_.push_back(
-          {name, parse_format(nb::cast<std::string>(pair[0])), std::make_unique<Buffer>(pair[1], name)});
+          {row.id, parse_format(nb::cast<std::string>(pair[0])), std::make_unique<Buffer>(pair[1], name)});
       const Operand& operand = operands_.back();
       if (operand.buffer->rank() < 2) {
         throw Error({.code = ViolationCode::wrong_shape,
@@ -65,27 +65,21 @@ class BatchInputs {
       throw Error(
           {.code = ViolationCode::wrong_shape, .field = "batch axes", .seen = "0 products", .expected = "1 or more"});
     GemmInputs inputs = numbers_;
-    bool has_a = false, has_b = false;
-    for (const Operand& operand : operands_) {
-      Matrix matrix = matrix_at(operand, index);
-      if (operand.name == "a") inputs.a = std::move(matrix), has_a = true;
-      if (operand.name == "b") inputs.b = std::move(matrix), has_b = true;
-      if (operand.name == "c") inputs.c = std::move(matrix);
-      if (operand.name == "bias") inputs.bias = std::move(matrix);
-      if (operand.name == "scale_a") inputs.scale_a = std::move(matrix);
-      if (operand.name == "scale_b") inputs.scale_b = std::move(matrix);
-      if (operand.name == "sfa") inputs.sfa = std::move(matrix);
-      if (operand.name == "sfb") inputs.sfb = std::move(matrix);
+    for (const Operand& operand : operands_) set_operand(inputs, operand.id, matrix_at(operand, index));
+    for (const GemmOperandInfo& row : gemm_operands) {
+      const bool is_missing = std::ranges::find(operands_, row.id, &Operand::id) == operands_.end();
+      if (!row.optional && is_missing)
+        throw Error({.code = ViolationCode::missing_input,
+                     .field = std::string(row.name),
+                     .seen = "None",
+                     .expected = "a matrix"});
     }
-    if (!has_a || !has_b)
-      throw Error(
-          {.code = ViolationCode::missing_input, .field = has_a ? "b" : "a", .seen = "None", .expected = "a matrix"});
     return inputs;
   }
 
  private:
   struct Operand {
-    std::string_view name;
+    GemmOperand id;
     Format format;
     std::unique_ptr<Buffer> buffer;
   };
@@ -101,7 +95,7 @@ class BatchInputs {
       data += index % buffer.extent(axis) * buffer.stride(axis);
       index /= buffer.extent(axis);
     }
-    return python::matrix_at(buffer, data, operand.format, operand.name);
+    return python::matrix_at(buffer, data, operand.format, info(operand.id).name);
   }
 
   GemmInputs numbers_ = {};  // without operands
@@ -134,52 +128,64 @@ std::optional<Target> optional_target(std::optional<std::string_view> name) {
   return name ? std::optional(target_from(*name)) : std::nullopt;
 }
 
-PlanRequest request_of(std::optional<std::string_view> plan, std::optional<std::string_view> kernel,
-                       const BoundPlan* value, std::optional<std::string_view> output,
-                       std::optional<std::string_view> target, int split_k, float alpha, float beta, bool relu) {
-  return {.plan = std::string(plan.value_or("")),
-          .kernel = std::string(kernel.value_or("")),
-          .value = value ? std::optional(value->plan) : std::nullopt,
-          .output = output ? std::optional(parse_format(*output)) : std::nullopt,
-          .options = {
-              .target = optional_target(target), .split_count = split_k, .alpha = alpha, .beta = beta, .relu = relu}};
+/// A field of a Python object, such as a GemmCall of python/bitmma/_gemm_call.py.
+template <typename T>
+T field(nb::handle object, const char* name) {
+  return nb::cast<T>(object.attr(name));
 }
 
-/// The plans that the arguments describe; several if they leave the number of slices open.
-std::vector<BoundPlan> plans(std::optional<std::string_view> plan, std::optional<std::string_view> kernel,
-                             const BoundPlan* value, const nb::dict& operands, std::optional<std::string_view> output,
-                             std::optional<std::string_view> target, int split_k, float alpha, float beta, bool relu) {
+using OptionalText = std::optional<std::string>;
+
+/// The plans that a GemmCall asks for, as the library has it.
+PlanRequest request_of(nb::handle call) {
+  const nb::object plan = call.attr("plan");
+  const bool is_value = nb::isinstance<BoundPlan>(plan);
+  const auto output = field<OptionalText>(call, "out_dtype");
+  return {.plan = is_value || plan.is_none() ? "" : nb::cast<std::string>(plan),
+          .kernel = field<OptionalText>(call, "kernel").value_or(""),
+          .value = is_value ? std::optional(nb::cast<const BoundPlan&>(plan).plan) : std::nullopt,
+          .output = output ? std::optional(parse_format(*output)) : std::nullopt,
+          .options = {.target = optional_target(field<OptionalText>(call, "target")),
+                      .split_count = field<int>(call, "split_k"),
+                      .alpha = field<float>(call, "alpha"),
+                      .beta = field<float>(call, "beta"),
+                      .relu = field<bool>(call, "relu")}};
+}
+
+/// The plans that a GemmCall describes; several if it leaves the number of slices open.
+std::vector<BoundPlan> plans(nb::handle call) {
   std::vector<BoundPlan> bound;
-  for (GemmPlan& gemm_plan :
-       plans_for(request_of(plan, kernel, value, output, target, split_k, alpha, beta, relu), inputs_of(operands)))
+  for (GemmPlan& gemm_plan : plans_for(request_of(call), inputs_of(field<nb::dict>(call, "operands"))))
     bound.push_back({.plan = std::move(gemm_plan)});
   return bound;
 }
 
 /// {"kernel", "slices", "exact", "output", "m", "n", "k"}
-nb::dict choice(std::string_view library, std::string_view gpu, std::string_view a, std::string_view b,
-                std::optional<std::string_view> output, std::string_view layout, bool allow_tf32, bool bias,
-                std::string_view scales, bool fast, int64_t m, int64_t n, int64_t k, bool nearest) {
-  const auto operand = [](std::string_view name) {
-    const Format format = parse_format(name);
+/// `call` is a LibraryCall of python/bitmma/_matmul.py.
+nb::dict choice(nb::handle call) {
+  const auto operand = [&](const char* name) {
+    const Format format = parse_format(field<std::string>(call, name));
     return format == Format::f32 ? Format::tf32 : format;
   };
-  const LibraryChoice found = library_choice({.library = std::string(library),
-                                              .gpu = std::string(gpu),
-                                              .a = operand(a),
-                                              .b = operand(b),
-                                              .d = output ? std::optional(parse_format(*output)) : std::nullopt,
-                                              .layout = std::string(layout),
-                                              .allow_tf32 = allow_tf32,
-                                              .bias = bias,
+  const auto d = field<OptionalText>(call, "out_dtype");
+  const auto scales = field<std::string>(call, "scales");
+  const nb::object shape = call.attr("shape");
+  const LibraryChoice found = library_choice({.library = field<std::string>(call, "library"),
+                                              .gpu = field<std::string>(call, "target"),
+                                              .a = operand("a"),
+                                              .b = operand("b"),
+                                              .d = d ? std::optional(parse_format(*d)) : std::nullopt,
+                                              .layout = field<std::string>(call, "layout"),
+                                              .allow_tf32 = field<bool>(call, "allow_tf32"),
+                                              .bias = field<bool>(call, "bias"),
                                               .scales = scales == "rows"     ? CallScales::rows
                                                         : scales == "tensor" ? CallScales::tensor
                                                                              : CallScales::none,
-                                              .fast_accumulation = fast,
-                                              .m = m,
-                                              .n = n,
-                                              .k = k,
-                                              .nearest = nearest});
+                                              .fast_accumulation = field<bool>(call, "use_fast_accum"),
+                                              .m = nb::cast<int64_t>(shape[0]),
+                                              .n = nb::cast<int64_t>(shape[1]),
+                                              .k = nb::cast<int64_t>(shape[2]),
+                                              .nearest = field<bool>(call, "nearest")});
   nb::dict said;
   said["kernel"] = found.kernel, said["slices"] = found.slices, said["exact"] = found.exact;
   said["output"] = std::string(info(found.d).name);
@@ -208,24 +214,24 @@ nb::dict found_in(PlanSearch&& found, const GemmInputs& inputs) {
   return said;
 }
 
-nb::dict find(const nb::dict& operands, nb::handle d, std::optional<std::string_view> target,
-              std::optional<std::string_view> kernel, float alpha, float beta, int max_nearest,
-              std::optional<std::vector<BoundPlan>> among, double timeout, int64_t max_plans, nb::object progress,
-              int threads) {
-  const GemmInputs inputs = inputs_of(operands);
-  const Matrix recorded = required_matrix_in(d, "d");
-  const FindOptions options{.target = optional_target(target).value_or(default_target(inputs)),
-                            .threads = threads,
-                            .max_nearest = max_nearest,
-                            .alpha = alpha,
-                            .beta = beta,
-                            .timeout_s = timeout,
-                            .max_plans = max_plans,
+/// `call` is a GemmCall, `search` a PlanSearchCall.
+nb::dict find(nb::handle call, nb::handle search) {
+  const GemmInputs inputs = inputs_of(field<nb::dict>(call, "operands"));
+  const Matrix recorded = required_matrix_in(search.attr("d"), "d");
+  PlanRequest request = request_of(call);
+  const FindOptions options{.target = request.options.target.value_or(default_target(inputs)),
+                            .threads = field<int>(search, "threads"),
+                            .max_nearest = field<int>(search, "max_nearest"),
+                            .alpha = request.options.alpha,
+                            .beta = request.options.beta,
+                            .timeout_s = field<double>(search, "timeout"),
+                            .max_plans = field<int64_t>(search, "max_plans"),
                             .stop = [] {
                               check_interrupt();
                               return false;
                             }};
   FindProgress report;
+  const nb::object progress = search.attr("progress");
   if (!progress.is_none()) {
     report = [&](int64_t done, int64_t total) {
       const nb::gil_scoped_acquire acquire;
@@ -233,15 +239,15 @@ nb::dict find(const nb::dict& operands, nb::handle d, std::optional<std::string_
     };
   }
   std::optional<std::vector<GemmPlan>> given;
-  if (among) {
+  if (const nb::object among = search.attr("among"); !among.is_none()) {
     given.emplace();
-    for (const BoundPlan& bound : *among) {
+    for (const BoundPlan& bound : nb::cast<std::vector<BoundPlan>>(among)) {
       if (std::vector<Violation> unread = unread_by(bound.plan, inputs); !unread.empty())
         throw Error(std::move(unread));
       given->push_back(bound.plan);
     }
-  } else if (kernel) {
-    PlanRequest request = request_of({}, kernel, nullptr, info(recorded.format()).name, target, 0, alpha, beta, false);
+  } else if (!call.attr("kernel").is_none()) {
+    request.output = recorded.format();
     request.may_clamp = has_no_sign(recorded);
     given = plans_for(request, inputs);
   }
@@ -292,13 +298,13 @@ nb::list catalogue_rows() {
     nb::dict one;
     one["name"] = row.name;
     one["about"] = row.about;
-    one["evidence"] = row.evidence;
+    one["evidence"] = print(row.evidence);
     one["source"] = row.source;
     one["target"] = print(row.target);
     one["open_count"] = row.open_count;
     one["gpus"] = row.gpus.empty() ? "all" : row.gpus;
     nb::list types;
-    for (const PlanTypes& seen : row.types) types.append(nb::make_tuple(seen.operands, seen.d, seen.evidence));
+    for (const PlanTypes& seen : row.types) types.append(nb::make_tuple(seen.operands, seen.d, print(seen.evidence)));
     one["types"] = types;
     one["most_k"] = row.most_k > 0 ? nb::object(nb::int_(row.most_k)) : nb::none();
     rows.append(one);
@@ -388,7 +394,8 @@ void bind_gemm(nb::module_& module) {
           "evidence",
           [](const BoundPlan& bound) {
             nb::dict said;
-            for (const auto& [field, how] : bound.plan.evidence) said[nb::str(field.data(), field.size())] = how;
+            for (const auto& [field, evidence] : bound.plan.evidence)
+              said[nb::str(field.data(), field.size())] = print(evidence, bound.plan.target);
             return said;
           },
           "Field -> how it is known.")
@@ -422,13 +429,10 @@ void bind_gemm(nb::module_& module) {
   module.def("warnings_of_plan", [](const BoundPlan& plan, std::string_view a, std::string_view b) {
     return to_list(warnings_of(plan.plan, parse_format(a), parse_format(b)));
   });
-  module.def("plans_for", plans, "plan"_a.none(), "kernel"_a.none(), "value"_a.none(), "operands"_a, "output"_a.none(),
-             "target"_a.none(), "split_k"_a, "alpha"_a, "beta"_a, "relu"_a);
-  module.def("library_choice", choice, "library"_a, "gpu"_a, "a"_a, "b"_a, "output"_a.none(), "layout"_a,
-             "allow_tf32"_a, "bias"_a, "scales"_a, "fast"_a, "m"_a, "n"_a, "k"_a, "nearest"_a);
+  module.def("plans_for", plans, "call"_a);
+  module.def("library_choice", choice, "call"_a);
   module.def("chosen_plan", chosen_plan, "library"_a, "kernel"_a, "slices"_a, "output"_a, "operands"_a);
-  module.def("find_plans", find, "operands"_a, "d"_a, "target"_a.none(), "kernel"_a.none(), "alpha"_a, "beta"_a,
-             "max_nearest"_a, "among"_a.none(), "timeout"_a, "max_plans"_a, "progress"_a.none(), "threads"_a);
+  module.def("find_plans", find, "call"_a, "search"_a);
   module.def(
       "trace_product",
       [](const BoundPlan& bound, const nb::dict& operands, int row, int col) {

@@ -170,13 +170,15 @@ RaceCheck race_check_named(const std::string& name) {
 nb::tuple launch_kernel(const PtxEntry& kernel, const nb::tuple& grid, const nb::tuple& block,
                         const std::optional<nb::tuple>& cluster, int64_t shared_bytes, const nb::list& arguments,
                         int threads, bool checks, const std::optional<nb::tuple>& trace, BoundMemory* memory,
-                        const std::optional<nb::bytes>& parameters, const std::string& races) {
+                        const std::optional<nb::bytes>& parameters, const std::string& races,
+                        const std::optional<uint64_t>& clock) {
   Launch call{.grid = extents_in(grid),
               .block = extents_in(block),
               .dynamic_shared_bytes = shared_bytes,
               .threads = threads,
               .checks = checks,
-              .races = race_check_named(races)};
+              .races = race_check_named(races),
+              .clock = clock};
   if (cluster) call.cluster = extents_in(*cluster);
   if (memory) call.memory = &memory->memory;
   if (parameters) call.parameter_bytes = {bytes_in(*parameters).begin(), bytes_in(*parameters).end()};
@@ -205,13 +207,15 @@ nb::tuple launch_kernel(const PtxEntry& kernel, const nb::tuple& grid, const nb:
       call.arguments.push_back(memory_argument(bytes));
       continue;
     }
-    call.arguments.push_back(tensor_map_argument(bytes, {.element_bytes = nb::cast<int>(argument[1]),
-                                                         .sizes = nb::cast<std::vector<int64_t>>(argument[2]),
-                                                         .strides_bytes = nb::cast<std::vector<int64_t>>(argument[3]),
-                                                         .box = nb::cast<std::vector<int64_t>>(argument[4]),
-                                                         .element_strides = nb::cast<std::vector<int64_t>>(argument[5]),
-                                                         .swizzle = swizzle_from(nb::cast<std::string>(argument[6])),
-                                                         .fills_with_nan = nb::cast<bool>(argument[7])}));
+    call.arguments.push_back(
+        tensor_map_argument(bytes, {.element_bytes = nb::cast<int>(argument[1]),
+                                    .sizes = nb::cast<std::vector<int64_t>>(argument[2]),
+                                    .strides_bytes = nb::cast<std::vector<int64_t>>(argument[3]),
+                                    .box = nb::cast<std::vector<int64_t>>(argument[4]),
+                                    .element_strides = nb::cast<std::vector<int64_t>>(argument[5]),
+                                    .swizzle = swizzle_from(nb::cast<std::string>(argument[6])),
+                                    .fills_with_nan = nb::cast<bool>(argument[7]),
+                                    .type = tensor_map_type_named(nb::cast<std::string>(argument[8]))}));
   }
   std::optional<StepKeeper> keeper;
   if (trace) {
@@ -224,7 +228,7 @@ nb::tuple launch_kernel(const PtxEntry& kernel, const nb::tuple& grid, const nb:
     done = launch(kernel, call);
   }
   return nb::make_tuple(done.thread_instructions, printed(done.warnings), done.was_stopped,
-                        keeper ? keeper->steps() : nb::list());
+                        keeper ? keeper->steps() : nb::list(), nb::bytes(done.printed.data(), done.printed.size()));
 }
 
 nb::list parameters_of(const PtxEntry& kernel) {
@@ -362,23 +366,24 @@ void bind_kernel(nb::module_& module) {
       .def_prop_ro("local_bytes", &PtxEntry::local_bytes);
   module.def("kernel_launch", launch_kernel, "kernel"_a, "grid"_a, "block"_a, "cluster"_a.none(), "shared_bytes"_a,
              "arguments"_a, "threads"_a, "checks"_a, "trace"_a.none(), "memory"_a.none(), "parameters"_a.none(),
-             "races"_a);
+             "races"_a, "clock"_a.none());
   module.def(
       "encode_tensor_map",
       [](uint64_t address, int element_bytes, std::vector<int64_t> sizes, std::vector<int64_t> strides_bytes,
          std::vector<int64_t> box, std::vector<int64_t> element_strides, const std::string& swizzle,
-         bool fills_with_nan) {
+         bool fills_with_nan, const std::string& type) {
         return python_bytes(encode_tensor_map({.element_bytes = element_bytes,
                                                .sizes = std::move(sizes),
                                                .strides_bytes = std::move(strides_bytes),
                                                .box = std::move(box),
                                                .element_strides = std::move(element_strides),
                                                .swizzle = swizzle_from(swizzle),
-                                               .fills_with_nan = fills_with_nan},
+                                               .fills_with_nan = fills_with_nan,
+                                               .type = tensor_map_type_named(type)},
                                               address));
       },
       "address"_a, "element_bytes"_a, "sizes"_a, "strides_bytes"_a, "box"_a, "element_strides"_a, "swizzle"_a,
-      "fills_with_nan"_a);
+      "fills_with_nan"_a, "type"_a);
   module.def(
       "kernel_entries",
       [](std::string_view ptx) {

@@ -17,7 +17,7 @@
 #include "bitmma/core/target_names.hpp"
 #include "bitmma/files/compare.hpp"
 #include "bitmma/files/golden.hpp"
-#include "bitmma/files/recorded_file.hpp"
+#include "bitmma/files/vector_file.hpp"
 #include "bitmma/instruction/immediates.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "bitmma/memory/metadata.hpp"
@@ -226,9 +226,9 @@ void write_tensors(const std::string& path, const nb::list& tensors, const nb::d
 }
 
 struct BoundFile {
-  std::shared_ptr<const RecordedFile> file = {};
+  std::shared_ptr<const VectorFile> file = {};
 
-  explicit BoundFile(RecordedFile read) : file(std::make_shared<const RecordedFile>(std::move(read))) {}
+  explicit BoundFile(VectorFile read) : file(std::make_shared<const VectorFile>(std::move(read))) {}
 };
 
 /// What pickle keeps of cases: the tensors and keys of a file.
@@ -242,16 +242,15 @@ BoundFile restored(const nb::tuple& parts, const std::string& path, std::string_
   file.path = path;
   VectorFileDefaults defaults{.instruction = instruction};
   if (!target.empty()) defaults.target = target_from(target);
-  return BoundFile(RecordedFile(std::move(file), defaults));
+  return BoundFile(as_tiled_file(std::move(file), defaults));
 }
+
+/// True if several instructions compute the case.
+bool is_tile(const Case& whole) { return !tiling_of(whole).is_one_instruction(); }
 
 TensorFile file_of_cases(const std::vector<BoundCase>& cases, std::vector<std::pair<std::string, std::string>> keys) {
   if (cases.empty())
     throw Error({.code = ViolationCode::missing_input, .field = "cases", .seen = "none", .expected = "one or more"});
-  if (std::optional<WholeTile> tile = whole_tile(cases.front().value)) {
-    for (size_t i = 1; i < cases.size(); ++i) tile->cases.push_back(cases[i].value);
-    return file_of_cases(*tile, std::move(keys));
-  }
   VectorBuilder builder(cases.front().value.instruction, cases.front().value.target);
   for (const BoundCase& bound : cases) {
     if (print(bound.value.instruction) != print(cases.front().value.instruction) ||
@@ -267,7 +266,7 @@ TensorFile file_of_cases(const std::vector<BoundCase>& cases, std::vector<std::p
 
 void write_cases(const std::string& path, const std::vector<BoundCase>& cases, const std::string& source) {
   const TensorFile file = file_of_cases(cases, {{"source", source}});
-  static_cast<void>(RecordedFile(file));  // throws if the file could not be read again
+  static_cast<void>(as_tiled_file(file));  // throws if the file could not be read again
   write_tensor_file(path, file);
 }
 
@@ -292,7 +291,7 @@ void bind_state(nb::module_& module) {
       .def("logical", [](const BoundCase& bound) { return dictionary_of_logical(bound.value.logical); })
       .def("operands",
            [](const BoundCase& bound) {
-             if (whole_tile(bound.value)) return dictionary_of_operands(bound.value.logical);
+             if (is_tile(bound.value)) return dictionary_of_operands(bound.value.logical);
              const Operands operands = operands_of(bound.value);
              nb::dict matrices = dictionary_of_operands(logical_of(bound.value.instruction, operands));
              const Mma mma = mma_of(bound.value.instruction);
@@ -304,8 +303,7 @@ void bind_state(nb::module_& module) {
            [](const BoundCase& bound) {
              const Matrix d = [&] {
                const Unlocked unlocked;
-               const std::optional<WholeTile> tile = whole_tile(bound.value);
-               return tile ? computed_d(*tile, 0) : computed_d(bound.value);
+               return computed_tile(bound.value);
              }();
              return codes_of(d);
            })
@@ -320,7 +318,7 @@ void bind_state(nb::module_& module) {
            })
       .def("__getstate__",
            [](const BoundCase& bound) -> nb::object {
-             if (!whole_tile(bound.value)) return parts_of(file_of_cases({bound}, {}));
+             if (!is_tile(bound.value)) return parts_of(file_of_cases({bound}, {}));
              return nb::make_tuple(nb::cast(BoundInstruction(bound.value.instruction)),
                                    text_of(print(bound.value.target)), dictionary_of_logical(bound.value.logical));
            })
@@ -339,9 +337,9 @@ void bind_state(nb::module_& module) {
       .def(
           "explain",
           [](const BoundCase& bound, int row, int col) {
-            if (const std::optional<WholeTile> tile = whole_tile(bound.value)) {
-              const std::vector<Explanation> steps = explain(*tile, 0, row, col);
-              const Report list = describe(steps, *tile, row, col);
+            if (is_tile(bound.value)) {
+              const std::vector<Explanation> steps = explain_steps(bound.value, row, col);
+              const Report list = describe(steps, bound.value, row, col);
               nb::dict said;
               said["steps"] = from_report(list);
               return nb::make_tuple(print(list), said);
@@ -358,20 +356,20 @@ void bind_state(nb::module_& module) {
   });
 
   nb::class_<BoundFile>(module, "VectorFileValue")
-      .def_prop_ro("path", [](const BoundFile& bound) { return bound.file->path(); })
-      .def_prop_ro("instruction", [](const BoundFile& bound) { return BoundInstruction(bound.file->instruction()); })
-      .def_prop_ro("target", [](const BoundFile& bound) { return std::string(print(bound.file->target())); })
-      .def_prop_ro("cases", [](const BoundFile& bound) { return bound.file->cases(); })
-      .def_prop_ro("is_tile", [](const BoundFile& bound) { return bound.file->tile() != nullptr; })
-      .def_prop_ro("steps", [](const BoundFile& bound) { return bound.file->tile() ? bound.file->tile()->steps() : 1; })
+      .def_prop_ro("path", [](const BoundFile& bound) { return bound.file->file.path; })
+      .def_prop_ro("instruction", [](const BoundFile& bound) { return BoundInstruction(bound.file->instruction); })
+      .def_prop_ro("target", [](const BoundFile& bound) { return std::string(print(bound.file->target)); })
+      .def_prop_ro("cases", [](const BoundFile& bound) { return bound.file->cases; })
+      .def_prop_ro("is_tile", [](const BoundFile& bound) { return !bound.file->tiling.is_one_instruction(); })
+      .def_prop_ro("steps", [](const BoundFile& bound) { return bound.file->tiling.k; })
       .def_prop_ro("has_recorded_d", [](const BoundFile& bound) { return bound.file->has_recorded_d(); })
       .def_prop_ro("source", [](const BoundFile& bound) { return bound.file->source(); })
       .def("__getstate__",
            [](const BoundFile& bound) {
-             const TensorFile& file = bound.file->file();
+             const TensorFile& file = bound.file->file;
              const bool named = file.find_metadata("instruction") != nullptr;
-             return nb::make_tuple(parts_of(file), file.path, named ? std::string() : print(bound.file->instruction()),
-                                   std::string(print(bound.file->target())));
+             return nb::make_tuple(parts_of(file), file.path, named ? std::string() : print(bound.file->instruction),
+                                   std::string(print(bound.file->target)));
            })
       .def("__setstate__",
            [](BoundFile& self, const nb::tuple& state) {
@@ -379,8 +377,8 @@ void bind_state(nb::module_& module) {
              new (&self) BoundFile(restored(nb::cast<nb::tuple>(state[0]), nb::cast<std::string>(state[1]),
                                             nb::cast<std::string>(state[2]), nb::cast<std::string>(state[3])));
            })
-      .def("tensors", [](const BoundFile& bound) { return tensors_of(bound.file->file()); })
-      .def("metadata", [](const BoundFile& bound) { return metadata_of(bound.file->file()); })
+      .def("tensors", [](const BoundFile& bound) { return tensors_of(bound.file->file); })
+      .def("metadata", [](const BoundFile& bound) { return metadata_of(bound.file->file); })
       .def("case",
            [](const BoundFile& bound, int64_t index) {
              return BoundCase{.value = case_at(*bound.file, index), .file = bound.file, .index = index};
@@ -392,7 +390,7 @@ void bind_state(nb::module_& module) {
               const Unlocked unlocked;
               return verify(first == 0 && count < 0
                                 ? *bound.file
-                                : cases_of(*bound.file, first, count < 0 ? bound.file->cases() - first : count),
+                                : cases_of(*bound.file, first, count < 0 ? bound.file->cases - first : count),
                             threads);
             }();
             return dictionary_of(found);
@@ -410,7 +408,7 @@ void bind_state(nb::module_& module) {
     VectorFileDefaults defaults{.instruction = instruction};
     if (target) defaults.target = target_from(*target);
     const Unlocked unlocked;
-    return BoundFile(read_recorded_file(path, defaults, on_demand ? 0 : InputFile::usual_most_in_memory));
+    return BoundFile(read_tiled_file(path, defaults, on_demand ? 0 : InputFile::usual_most_in_memory));
   });
   module.def("read_tensors", [](const std::string& path) {
     const TensorFile file = [&] {

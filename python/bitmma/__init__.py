@@ -3,10 +3,10 @@
 
     import bitmma, numpy as np
     d = bitmma.mma("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16", a, b)          one instruction, an H200's bits
-    d = bitmma.gemm(x, w.T, "nvjet-algo2", output="bf16")                               a product with a library's bits
+    d = bitmma.gemm(x, w.T, "nvjet-algo2", out_dtype="bf16")                            a product with a library's bits
     plans = bitmma.find_plans(x, w.T, recorded)                                         the additions that give it
 
-By what you have:
+Start from what you have:
     two matrices        mma, gemm; matmul: the bits of PyTorch on a GPU, with the kernel that cuBLAS takes
     a recorded D        find_plans, accuracy, evidence
     a machine's state   execute: registers, shared memory, descriptors, Tensor Memory
@@ -23,7 +23,7 @@ By what you have:
     an operator         bitmma.operators: attention, softmax, norms, ... as PyTorch computes them on an H100
     a whole layer       bitmma.layers: a Llama decoder layer, every intermediate tensor
     operands to round   quantize: the quantisers of Transformer Engine, torchao, FlashInfer, DeepGEMM; quantized_gemm
-    nothing yet         bitmma.datasets: a recorded product of an H100
+    no data yet         bitmma.datasets: a recorded product of an H100
 
 Errors are bitmma.Error, with all violations. You may call all functions from several threads.
 bitmma installs no signal handlers.
@@ -32,6 +32,7 @@ bitmma installs no signal handlers.
 from . import datasets, layers, layout, math, operators, testing
 from ._arguments import name_as_imported
 from ._arrays import Codes, Tiled, codes, dtype_of, format_of, tile, tiled
+from ._case import Case, Explanation, FieldRule, execute, explain, fields, lint
 from ._core import (
     Bound,
     Instruction,
@@ -58,28 +59,20 @@ from ._kernel import Kernel, TensorMap, encode_tensor_map, kernel, tensor_map
 from ._matmul import LibraryChoice, library_choice, matmul
 from ._mma import Evidence, all_instructions, bind, evidence, instruction, mma, mma_sync, tcgen05, tmem_move, wgmma
 from ._module import Memory, PtxModule
+from ._product import Product, read_product
 from ._quantize import Quantized, quantize, quantize_recipes, quantized_gemm
 from ._replay import CapturesCompared, Replay, Verdict, compare_captures, replay
-from ._state import (
-    Case,
+from ._vectors import (
     Comparison,
     Diagnosis,
-    Explanation,
     Fault,
-    FieldRule,
     Finding,
-    Product,
     VectorFile,
     compare,
     diagnose,
-    execute,
-    explain,
     fault_catalogue,
-    fields,
     golden,
-    lint,
     read,
-    read_product,
     verify,
     write,
 )
@@ -171,5 +164,10 @@ __all__ = [
     "wgmma",
     "write",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])
+
 
 name_as_imported(globals(), __all__)

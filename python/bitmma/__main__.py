@@ -20,25 +20,25 @@ def program() -> str:
     for file in installed:
         if file.name in ("bitmma", "bitmma.exe") and file.parent.name in ("bin", "Scripts"):
             return str(file.locate())
-    found = shutil.which("bitmma")
-    if found is None:
+    path = shutil.which("bitmma")
+    if path is None:
         sys.exit(
             f"python -m bitmma: the program of bitmma {__version__} is neither beside this Python nor in "
             "PATH. To install it, run `pip install .` in a checkout of bitmma, or build it with tools/setup "
             "and cmake"
         )
-    return found
+    return path
 
 
 def main() -> None:
     if sys.argv[1:2] == ["replay"]:
-        from ._replay_command import main as replay_main
+        from ._replay_command import command as replay
 
-        sys.exit(replay_main(sys.argv[2:]))
-    command = [program(), *sys.argv[1:]]
+        sys.exit(replay(sys.argv[2:]))
+    words = [program(), *sys.argv[1:]]
     if os.name == "nt":  # execv would return to the shell before the program ends
-        sys.exit(subprocess.call(command))
-    os.execv(command[0], command)
+        sys.exit(subprocess.call(words))
+    os.execv(words[0], words)
 
 
 if __name__ == "__main__":

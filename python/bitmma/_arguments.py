@@ -14,7 +14,8 @@ from __future__ import annotations
 import functools
 import inspect
 import os
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, overload
 
 from . import _core
@@ -166,14 +167,16 @@ def public(function: Function) -> Function: ...
 
 
 @overload
-def public(**own: Check) -> Callable[[Function], Function]: ...
+def public(*, renamed: Mapping[str, str] = ..., **own: Check) -> Callable[[Function], Function]: ...
 
 
-def public(function: Any = None, **own: Check) -> Any:
+def public(function: Any = None, *, renamed: Mapping[str, str] | None = None, **own: Check) -> Any:
     """Decorates a function: the table checks its arguments, or `own` those with another meaning in this function. It
-    runs in the environment of IEEE 754, whatever flush-to-zero, rounding and traps the caller has set."""
+    runs in the environment of IEEE 754, whatever flush-to-zero, rounding and traps the caller has set. `renamed` has
+    the names that keywords had in the release before, and their new ones."""
     if function is None:
-        return functools.partial(public, **own)
+        return functools.partial(public, renamed=renamed, **own)
+    old_names = dict(renamed or {})
     signature = inspect.signature(function)
     parameters = signature.parameters.values()
     by_name = {
@@ -195,12 +198,14 @@ def public(function: Any = None, **own: Check) -> Any:
     def called(*args: Any, **kwargs: Any) -> Any:
         environment = set_ieee_environment()
         try:
-            given = [checked(name, check, value) for (name, check), value in zip(by_place, args, strict=False)]
-            given += args[len(given) :]
+            if old_names and not old_names.keys().isdisjoint(kwargs):
+                _rename(kwargs, old_names, function.__name__)
+            values = [checked(name, check, value) for (name, check), value in zip(by_place, args, strict=False)]
+            values += args[len(values) :]
             for name, value in kwargs.items():
                 if name in by_name:
                     kwargs[name] = checked(name, by_name[name], value)
-            return function(*given, **kwargs)
+            return function(*values, **kwargs)
         except TypeError as error:
             # Raised by the call itself, not in the function.
             if error.__traceback__ is not None and error.__traceback__.tb_next is None and not isinstance(error, Error):
@@ -210,6 +215,16 @@ def public(function: Any = None, **own: Check) -> Any:
             restore_environment(environment)
 
     return called
+
+
+def _rename(kwargs: dict[str, Any], old_names: Mapping[str, str], function: str) -> None:
+    """Keywords by their names of the release before, with a warning at the caller's line."""
+    for old in old_names.keys() & kwargs.keys():
+        new = old_names[old]
+        if new in kwargs:
+            raise refuse(old, f"given together with {new}", "one of the two")
+        warnings.warn(f"{old} of bitmma.{function} is called {new}", DeprecationWarning, stacklevel=3)
+        kwargs[new] = kwargs.pop(old)
 
 
 def in_ieee_environment(function: Function) -> Function:
@@ -239,6 +254,7 @@ _words_of_others = {
     ("mma", "sfa"): "use scale_a for the block scales of one instruction",
     ("mma", "sfb"): "use scale_b for the block scales of one instruction",
     ("mma", "output"): "the mnemonic determines the type of D",
+    ("mma", "out_dtype"): "the mnemonic determines the type of D",
     ("gemm", "instruction"): 'plan={"instruction": ...}',
 }
 
@@ -254,10 +270,10 @@ def misuse(
     """The mistake of a call that Python rejected: wrong names, or number of arguments."""
     legal = [parameter for parameter in signature.parameters if parameter != "self"]
     is_open = any(parameter.kind is parameter.VAR_KEYWORD for parameter in signature.parameters.values())
-    for given in kwargs:
-        if given not in legal and not is_open:
-            meant = _words_of_others.get((name, given)) or near(given, legal)
-            return no_such_argument(given, f"{module}.{name}", legal, meant)
+    for keyword in kwargs:
+        if keyword not in legal and not is_open:
+            meant = _words_of_others.get((name, keyword)) or near(keyword, legal)
+            return no_such_argument(keyword, f"{module}.{name}", legal, meant)
     return refuse(
         name,
         str(error).removeprefix(f"{name}() "),

@@ -11,7 +11,7 @@ expected, `codes(array, "e4m3")` sets it.
 from __future__ import annotations
 
 import sys
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import ml_dtypes
 import numpy as np
@@ -19,6 +19,7 @@ import numpy as np
 from . import _core
 from ._arguments import public
 from ._errors import near, refuse, shown
+from ._types import NumPyMatrix, Tensor
 
 # Bytes of a code, as the library counts them.
 code_bytes: dict[str, int] = {name: size for name, _, size in _core.formats()}
@@ -129,10 +130,10 @@ def format_of(array: Any) -> str:
     if isinstance(array, Codes):
         return array.format
     dtype = to_numpy(array, "array").dtype
-    found = _format_of_dtype.get(dtype)
-    if found is None:
+    format = _format_of_dtype.get(dtype)
+    if format is None:
         raise refuse("dtype", dtype, ", ".join(str(known) for known in _format_of_dtype), _hint(dtype))
-    return found
+    return format
 
 
 def _hint(dtype: np.dtype) -> str:
@@ -296,20 +297,20 @@ class Tiled(NamedTuple):
             )
         if len(fitting) == 2:  # so small a K that both fill the same tiles
             fitting = fitting[:1] if self.format == "ue4m3" else fitting[1:]
-        one = self.scales(rows, fitting[0])
-        return one.T if name.endswith("b") else one
+        scales = self.scales(rows, fitting[0])
+        return scales.T if name.endswith("b") else scales
 
 
 def _scale_format(array: Any, format: Any) -> str:
     if format is not None:
         return format_named(format)
-    found = format_of(array)
-    found = "ue4m3" if found == "e4m3" else found  # their sign counts nothing
-    if found not in ("ue8m0", "ue4m3"):
+    known = format_of(array)
+    known = "ue4m3" if known == "e4m3" else known  # their sign counts nothing
+    if known not in ("ue8m0", "ue4m3"):
         raise refuse(
-            "scales", found, "float8_e8m0fnu or float8_e4m3fn", 'name the format of raw bytes: "ue8m0" or "ue4m3"'
+            "scales", known, "float8_e8m0fnu or float8_e4m3fn", 'name the format of raw bytes: "ue8m0" or "ue4m3"'
         )
-    return found
+    return known
 
 
 @public
@@ -331,10 +332,14 @@ def tiled(scales: Any, format: Any = None) -> Tiled:
     return Tiled(array.view(np.uint8).reshape(-1), of)
 
 
+@overload
+def tile(scales: NumPyMatrix) -> np.ndarray: ...
+@overload
+def tile(scales: Tensor) -> Tensor: ...
 @public
-def tile(scales: Any) -> np.ndarray:
+def tile(scales: Any) -> Any:
     """Arranges block scales [rows, blocks] of A, or the transposed ones of B, as an image in tiles of 128 x 4: bytes,
-    with zeros in the unused part of tiles.
+    with zeros in the unused part of tiles; a torch tensor if the scales are one.
 
     >>> tile(np.ones((1, 1), np.uint8)).shape
     (512,)
@@ -345,7 +350,7 @@ def tile(scales: Any) -> np.ndarray:
     where, size = _core.scale_map(*array.shape)
     image = np.zeros(size, np.uint8)
     image[where.arrays()["image_byte"]] = np.ascontiguousarray(array).view(np.uint8)
-    return image
+    return like((scales,), image)
 
 
 def _native(array: np.ndarray, name: str) -> Any:
@@ -420,6 +425,8 @@ def _torch_to_numpy(tensor: Any) -> np.ndarray:
         # A transposed weight has its pairs along the other axis, the one whose bytes follow each other.
         is_turned = raw.ndim > 1 and raw.strides[-1] != 1 and raw.strides[-2] == 1
         return _pairs(raw, -2 if is_turned else -1).view(_dtypes[_torch_packed[name]])
+    if name in ("int16", "int64", "uint16", "uint32", "uint64"):
+        return tensor.numpy()  # raw codes, as NumPy's
     format = _torch_formats.get(name)
     if format is None:
         raise refuse(
@@ -433,10 +440,14 @@ def _torch_to_numpy(tensor: Any) -> np.ndarray:
     return tensor.numpy()
 
 
-def to_numpy(value: Any, name: str) -> np.ndarray:
-    """Any array as a NumPy array, without a copy if possible."""
+def refuse_mask(value: Any, name: str) -> None:
     if isinstance(value, np.ma.MaskedArray):
         raise refuse(name, "a masked array", "an array without a mask", "use array.filled(0), or another fill value")
+
+
+def to_numpy(value: Any, name: str) -> np.ndarray:
+    """Any array as a NumPy array, without a copy if possible."""
+    refuse_mask(value, name)
     if isinstance(value, np.ndarray):
         return value
     if isinstance(value, Codes):
@@ -520,9 +531,10 @@ def matrix(value: Any, name: str, *, is_input: bool = False, format: str | None 
     return (format, codes_as(array, format, name))
 
 
-def like(reference: Any, array: np.ndarray) -> Any:
-    """`array` as the type of `reference`: a torch tensor for a torch tensor, else unchanged."""
-    if not _is_torch(reference):
+def like(operands: tuple[Any, ...], array: np.ndarray) -> Any:
+    """The result of a function of these operands: a torch tensor if one of them is one and torch has the type, else
+    `array` itself."""
+    if not any(_is_torch(operand) for operand in operands):
         return array
     torch = sys.modules["torch"]
     names = {np.dtype(_dtypes[format]): name for name, format in _torch_formats.items()}

@@ -16,7 +16,7 @@ import numpy as np
 from ._errors import Error, refuse, shown
 from ._gemm import generated
 from ._json import parse_json
-from ._safetensors import StoredTensor, dtypes, read_safetensors
+from ._safetensors import MOST_DIMENSIONS, StoredTensor, dtypes, read_safetensors
 
 FORMAT = "bitmma-capture/1"
 
@@ -79,7 +79,7 @@ class OtherWeight(Differs):
 class Value(NamedTuple):
     array: np.ndarray
     known: np.ndarray | None = None
-    """Of the same shape; None: all elements are known."""
+    """Which elements are known, in the shape of `array`; None: all."""
 
     def mask(self) -> np.ndarray:
         return np.broadcast_to(np.True_, self.array.shape) if self.known is None else self.known
@@ -91,7 +91,7 @@ class Value(NamedTuple):
 
 
 class Tensor(NamedTuple):
-    """What the capture tells about an output."""
+    """An output as the capture describes it."""
 
     dtype: np.dtype
     shape: tuple[int, ...]
@@ -130,28 +130,28 @@ def writes_its_argument(op: str) -> bool:
 
 def trust_of_reads(tensors: dict[str, Any], operators: list[dict[str, Any]]) -> dict[str, TrustedTensor]:
     """The tensors that the operators read and none of them made, apart from weights."""
-    found: dict[str, TrustedTensor] = {}
+    trusted: dict[str, TrustedTensor] = {}
     memory: dict[str, str] = {}  # of a view: the tensor whose memory it is
     families: dict[str, set[str]] = {}  # the tensors of one memory
     stale: set[str] = set()
     written: set[tuple[Any, ...]] = set()  # type and shape of the tensors whose memory an operator wrote
 
     def look(number: str) -> tuple[Any, ...]:
-        one = tensors[number]
-        return one["dtype"], tuple(one["shape"])
+        about = tensors[number]
+        return about["dtype"], tuple(about["shape"])
 
     for index, one in enumerate(operators):
         for number in reads_of(one):
             role = tensors[number]["role"]
-            if number in found:
+            if number in trusted:
                 continue
             if number in stale:
-                found[number] = TrustedTensor(number, Trust.overwritten, index)
+                trusted[number] = TrustedTensor(number, Trust.overwritten, index)
             elif role == "input":
-                found[number] = TrustedTensor(number, Trust.input if index == 0 else Trust.later_input, index)
+                trusted[number] = TrustedTensor(number, Trust.input if index == 0 else Trust.later_input, index)
             elif role == "changed":
                 reason = Trust.written_through_another if look(number) in written else Trust.made_by_no_operator
-                found[number] = TrustedTensor(number, reason, index)
+                trusted[number] = TrustedTensor(number, reason, index)
         first = next(iter(tensors_in(one["args"][:1])), None)
         outputs = [number for number in one["outputs"] if number is not None]
         if first is not None and (_stem(one["op"]) in _aliases or writes_its_argument(one["op"])):
@@ -164,7 +164,7 @@ def trust_of_reads(tensors: dict[str, Any], operators: list[dict[str, Any]]) -> 
             for number in outputs:
                 memory[number] = base
                 family.add(number)
-    return found
+    return trusted
 
 
 def bytes_of_operators(tensors: dict[str, Any], operators: list[dict[str, Any]]) -> Iterator[int]:
@@ -174,14 +174,14 @@ def bytes_of_operators(tensors: dict[str, Any], operators: list[dict[str, Any]])
     for index, operator in enumerate(operators):
         for number in _touched(operator):
             about = tensors[number]
-            # A byte of each element tells whether it is known.
+            # One byte per element: whether it is known.
             kept[number] = math.prod(about["shape"]) * (np.dtype(dtypes.get(about["dtype"], np.float64)).itemsize + 1)
         yield sum(kept.values())
         kept = {number: size for number, size in kept.items() if last[number] > index}
 
 
-def _touched(one: dict[str, Any]) -> list[str]:
-    return [*reads_of(one), *(number for number in one["outputs"] if number is not None)]
+def _touched(operator: dict[str, Any]) -> list[str]:
+    return [*reads_of(operator), *(number for number in operator["outputs"] if number is not None)]
 
 
 def last_reads(operators: list[dict[str, Any]]) -> dict[str, int]:
@@ -194,12 +194,17 @@ def _is_list_of_int(value: Any) -> bool:
 
 
 def _is_shape(value: Any) -> bool:
-    return _is_list_of_int(value) and all(0 <= one < 2**40 for one in value) and math.prod(value) < 2**36
+    return (
+        _is_list_of_int(value)
+        and len(value) < MOST_DIMENSIONS
+        and all(0 <= extent < 2**40 for extent in value)
+        and math.prod(value) < 2**36
+    )
 
 
-def _is_sampled(one: dict[str, Any], stored: StoredTensor | None) -> bool:
+def _is_sampled(tensor: dict[str, Any], stored: StoredTensor | None) -> bool:
     """Whether the rows that a tensor stores are rows of it, and those of the file."""
-    sampled, shape = one.get("sampled"), one["shape"]
+    sampled, shape = tensor.get("sampled"), tensor["shape"]
     if sampled is None:
         return stored is None or list(stored.shape) == shape
     order, leading, rows = (sampled.get(name) for name in ("order", "leading", "rows"))
@@ -222,11 +227,13 @@ def _checked(
         if not is_right:
             raise refuse(f"graph.json: {field}", shown(seen), legal)
 
-    machine, tensors, operators = (graph.get(name) for name in ("machine", "tensors", "operators"))
-    need(isinstance(machine, dict), "machine", machine, "an object")
-    need(isinstance(tensors, dict), "tensors", tensors, "an object")
-    need(isinstance(operators, list), "operators", operators, "a list")
-    assert isinstance(machine, dict) and isinstance(tensors, dict) and isinstance(operators, list)
+    def part(name: str, kind: type, legal: str) -> Any:
+        need(isinstance(graph.get(name), kind), name, graph.get(name), legal)
+        return graph[name]
+
+    machine: dict[str, Any] = part("machine", dict, "an object")
+    tensors: dict[str, Any] = part("tensors", dict, "an object")
+    operators: list[dict[str, Any]] = part("operators", list, "a list")
     need(
         type(machine.get("multiprocessors", 132)) is int and machine.get("multiprocessors", 132) > 0,
         "multiprocessors",
@@ -244,6 +251,8 @@ def _checked(
             tensor,
             "dtype, role and a shape of whole numbers",
         )
+        strides = tensor.get("strides", [])
+        need(_is_list_of_int(strides), f"{field}: strides", strides, "whole numbers")
         need(tensor["role"] in roles, f"{field}: role", tensor["role"], ", ".join(roles))
         need(
             tensor["role"] != "weight"
@@ -268,12 +277,12 @@ def _checked(
         )
         need(isinstance(tensor.get("sampled", {}), dict), field, tensor, "sampled: order, leading and rows")
     hashes: dict[str, str] = {}
-    for one in tensors.values():
-        if one["role"] == "weight":
+    for weight in tensors.values():
+        if weight["role"] == "weight":
             need(
-                hashes.setdefault(one["name"], one["sha256"]) == one["sha256"],
-                f"weight {shown(one['name'])}",
-                one["sha256"],
+                hashes.setdefault(weight["name"], weight["sha256"]) == weight["sha256"],
+                f"weight {shown(weight['name'])}",
+                weight["sha256"],
                 "one SHA-256 for all tensors of this name",
             )
     made: set[str] = set()
@@ -337,6 +346,17 @@ def _checked(
     return machine, tensors, operators
 
 
+def _generated(source: dict[str, Any], about: Tensor) -> np.ndarray:
+    """A weight that the capture tells how to make."""
+    seed, stream, gain = source.get("seed"), source.get("stream"), source.get("gain", 1)
+    if type(seed) is not int or not isinstance(stream, str) or type(gain) not in (int, float) or abs(gain) > 2**64:
+        raise CannotSay("a weight is generated from what is no seed, stream and gain")
+    format = "bf16" if about.dtype == ml_dtypes.bfloat16 else "f16" if about.dtype == np.float16 else "f32"
+    made = generated(format, (about.shape[0], about.shape[1]), seed, stream)
+    scaled: np.ndarray = made.astype(np.float32) * np.float32(gain)
+    return scaled.astype(about.dtype)
+
+
 class Capture:
     """What tools/capture.py wrote."""
 
@@ -362,14 +382,14 @@ class Capture:
             self.weights |= dict.fromkeys(tensors, tensors)
         self.loaded: dict[str, np.ndarray] = {}
         self.own_weights: dict[str, str] = {}
-        """Names of weights, by their tensors, that no file of the caller has: the capture stores them, or tells how
+        """Names of weights, by their tensors, that no file of the caller has: the capture stores them, or describes how
         they are made."""
 
     def about(self, number: str | None) -> Tensor | None:
         if number is None:
             return None
-        one = self.tensors[number]
-        return Tensor(np.dtype(dtypes[one["dtype"]]), tuple(one["shape"])) if one["dtype"] in dtypes else None
+        tensor = self.tensors[number]
+        return Tensor(np.dtype(dtypes[tensor["dtype"]]), tuple(tensor["shape"])) if tensor["dtype"] in dtypes else None
 
     def weight(self, number: str) -> Value:
         if number not in self.loaded:
@@ -377,23 +397,18 @@ class Capture:
         return Value(self.loaded[number])
 
     def load(self, number: str) -> np.ndarray:
-        one, about = self.tensors[number], self.about(number)
-        assert about is not None
-        name, source = one["name"], one.get("source")
+        tensor, about = self.tensors[number], self.about(number)
+        name, source = tensor["name"], tensor.get("source")
         is_given = name in self.weights
+        if about is None:
+            raise CannotSay(f"the weight {name} is of an unknown type, {shown(tensor['dtype'])}")
         if is_given:
             made = self.weights[name][name]
         elif number in self.data:
             self.own_weights[number] = name
             made = self.data[number]
         elif isinstance(source, dict) and source.get("generator") == "philox4x32-10/triangle" and len(about.shape) == 2:
-            made = generated(
-                "bf16" if about.dtype == ml_dtypes.bfloat16 else "f16" if about.dtype == np.float16 else "f32",
-                about.shape,
-                source["seed"],
-                source["stream"],
-            )
-            made = (made.astype(np.float32) * np.float32(source.get("gain", 1))).astype(about.dtype)
+            made = _generated(source, about)
             self.own_weights[number] = name
         else:
             raise CannotSay(f"the weight {name} is not in the capture: give the file that has it (weights)")
@@ -402,7 +417,7 @@ class Capture:
                 f"the weight {name} is {made.dtype} {list(made.shape)} in the file, "
                 f"{about.dtype} {list(about.shape)} in the capture"
             )
-        if hashlib.sha256(np.ascontiguousarray(made).view(np.uint8).data).hexdigest() != one["sha256"]:
+        if hashlib.sha256(np.ascontiguousarray(made).view(np.uint8).data).hexdigest() != tensor["sha256"]:
             raise (OtherWeight if is_given else CannotSay)(
                 f"the weight {name} is not the captured one: its SHA-256 differs"
             )

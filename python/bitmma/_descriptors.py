@@ -45,28 +45,28 @@ def decode(
     if isinstance(what, str) and what.strip()[:1].isdigit():
         what = word_of(what, "word")
     if isinstance(what, (str, Instruction)):
-        one = _parsed(str(text_of(what, "what", "wgmma..."))) if isinstance(what, str) else what
+        parsed = _parsed(str(text_of(what, "what", "wgmma..."))) if isinstance(what, str) else what
         for name, value in (("kind", kind), ("major", major)):
             if value is not None:
                 raise refuse(name, value, f"None for an instruction: {name} tells how to decode a word")
-        said: dict[str, Any] = {"instruction": str(one), "family": one.family, "targets": one.targets}
-        if one.is_mma:
-            said |= {
-                "m": one.m,
-                "n": one.n,
-                "k": one.k,
-                "d": one.d,
-                "a": one.a,
-                "b": one.b,
-                "c": one.c,
-                "sparse": one.sparse,
-                "scale_count": one.scale_count,
-                "a_source": one.a_source,
+        report: dict[str, Any] = {"instruction": str(parsed), "family": parsed.family, "targets": parsed.targets}
+        if parsed.is_mma:
+            report |= {
+                "m": parsed.m,
+                "n": parsed.n,
+                "k": parsed.k,
+                "d": parsed.d,
+                "a": parsed.a,
+                "b": parsed.b,
+                "c": parsed.c,
+                "sparse": parsed.sparse,
+                "scale_count": parsed.scale_count,
+                "a_source": parsed.a_source,
             }
-        said["immediates"] = one.immediates
-        said["evidence"] = evidence(one, target)._asdict() if not one.violations(target) else None
-        said["violations"] = one.violations(target)
-        return said
+        report["immediates"] = parsed.immediates
+        report["evidence"] = evidence(parsed, target)._asdict() if not parsed.violations(target) else None
+        report["violations"] = parsed.violations(target)
+        return report
     what = word_of(what, "word")
     if kind is not None:
         kind = kind.removeprefix("kind::")
@@ -126,7 +126,7 @@ def encode(
     >>> hex(encode(swizzle="128", sbo=1024))
     '0x4000004000010000'
     """
-    given: dict[str, Any] = {
+    stated: dict[str, Any] = {
         "start": start,
         "lbo": lbo,
         "sbo": sbo,
@@ -142,25 +142,25 @@ def encode(
     ):
         if value is None:
             continue
-        if given[name] not in (None, value):
+        if stated[name] not in (None, value):
             raise refuse(
-                long, value, f"{given[name]}, the value of {name}", "both name the same field", code="contradiction"
+                long, value, f"{stated[name]}, the value of {name}", "both name the same field", code="contradiction"
             )
-        given[name] = value
-    given = {name: value for name, value in given.items() if value is not None}
+        stated[name] = value
+    stated = {name: value for name, value in stated.items() if value is not None}
     if instruction is not None:
-        if given:
-            raise refuse(next(iter(given)), "given", "None with an instruction: its descriptor has no such field")
-        one = _parsed(instruction.strip()) if isinstance(instruction, str) else instruction
-        if target is not None and (wrong := one.violations(target)):
+        if stated:
+            raise refuse(next(iter(stated)), "given", "None with an instruction: its descriptor has no such field")
+        parsed = _parsed(instruction.strip()) if isinstance(instruction, str) else instruction
+        if target is not None and (wrong := parsed.violations(target)):
             raise Error(wrong)
-        return _core.encode_idesc(one)
-    if not given:
+        return _core.encode_idesc(parsed)
+    if not stated:
         raise refuse(
             "encode",
             "no field",
             "a tcgen05 instruction, or start, lbo, sbo, base_offset, swizzle or absolute",
             code="missing_argument",
         )
-    fields = {"start": 0, "lbo": 16, "sbo": 1024, "base_offset": 0, "swizzle": "128", "absolute": False, **given}
+    fields = {"start": 0, "lbo": 16, "sbo": 1024, "base_offset": 0, "swizzle": "128", "absolute": False, **stated}
     return _core.encode_smem(target or "sm_90a", *fields.values())

@@ -134,11 +134,11 @@ def text_of(value: object, field: str, example: str) -> str | None:
 def near(name: str, names: Iterable[str]) -> str:
     """A hint with the names that were probably meant; empty if none is close."""
     names = list(names)
-    same = [one for one in names if one.lower() == name.lower()]
+    same = [known for known in names if known.lower() == name.lower()]
     if same:
         return f"did you mean {same[0]}?"
-    found = difflib.get_close_matches(name.lower(), [one.lower() for one in names], 3, 0.6)
-    spelt = [one for one in names if one.lower() in found]
+    found = difflib.get_close_matches(name.lower(), [known.lower() for known in names], 3, 0.6)
+    spelt = [known for known in names if known.lower() in found]
     return f"did you mean {' or '.join(spelt)}?" if spelt else ""
 
 
@@ -154,6 +154,18 @@ def refuse(
     """Makes an Error with one violation, for the caller to raise."""
     text = f"{field} = {seen}: must be {legal}" + (f"; {fix}" if fix else "") + (f" [{source}]" if source else "")
     return kind([Violation(field, str(seen), legal, fix, source, "error", text, code)])
+
+
+def renamed(error: Error, old: str, new: str) -> Error:
+    """The same error, with an argument by the name that it has in Python."""
+    return Error(
+        [
+            violation._replace(field=new, text=violation.text.replace(old, new, 1))
+            if violation.field == old
+            else violation
+            for violation in error.violations
+        ]
+    )
 
 
 def no_such_argument(name: str, function: str, names: Iterable[str], fix: str = "") -> Error:

@@ -3,18 +3,17 @@
 
 from __future__ import annotations
 
-import json
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from html import escape
-from typing import Any, NamedTuple, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, overload
 
 import numpy as np
 
 from . import _core, _notebook
 from ._arguments import public, unchecked
-from ._arrays import Codes, Tiled, _is_torch, dtype_of, format_named, format_of, like, matrix, to_numpy
+from ._arrays import dtype_of, like, matrix
 from ._core import Plan
 from ._errors import (
     count_of,
@@ -24,10 +23,13 @@ from ._errors import (
     number_of,
     refuse,
     shown,
-    text_of,
-    threads_of,
     violations_of,
 )
+from ._gemm_call import GemmCall, PlanSearchCall, batched, operands_of
+from ._types import GemmOptions, NumPyMatrix, Operand, PlanLike, Target, Tensor
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 class PlanTypes(NamedTuple):
@@ -64,7 +66,7 @@ class CatalogueEntry(NamedTuple):
 @cache
 def _catalogue() -> tuple[CatalogueEntry, ...]:
     return tuple(
-        CatalogueEntry(**{**row, "types": [PlanTypes(*one) for one in row["types"]]}) for row in _core.catalogue()
+        CatalogueEntry(**{**row, "types": [PlanTypes(*types) for types in row["types"]]}) for row in _core.catalogue()
     )
 
 
@@ -72,159 +74,6 @@ def _catalogue() -> tuple[CatalogueEntry, ...]:
 def catalogue() -> list[CatalogueEntry]:
     """All named plans."""
     return list(_catalogue())
-
-
-def _place(value: Any, name: str) -> list[int]:
-    """`rows`, `cols` or `whole`: where the given part lies in the whole product."""
-    is_list = (
-        isinstance(value, Collection) and not isinstance(value, (str, bytes, Mapping)) and np.ndim(cast(Any, value))
-    )
-    if not is_list or (name == "whole" and len(value) != 2):
-        raise refuse(
-            name,
-            shown(value),
-            "(M, N) of the whole product"
-            if name == "whole"
-            else f"the index in the whole product of each of the {name}",
-        )
-    return [count_of(number, name) for number in value]
-
-
-def _operands(a: Any, b: Any, **others: Any) -> dict[str, Any]:
-    operands: dict[str, Any] = {"a": matrix(a, "a", is_input=True), "b": matrix(b, "b", is_input=True)}
-    for name, value in others.items():
-        if value is None:
-            continue
-        if name in ("rows", "cols", "whole"):
-            operands[name] = _place(value, name)
-            continue
-        if name in ("bias", "scale_a", "scale_b"):
-            value = _two_axes(value, name)
-        for side in ("a", "b"):
-            if name in ("sfa", "sfb") and operands[side][0] == "u8":
-                raise refuse(
-                    side,
-                    "uint8 with block scales",
-                    "an operand whose dtype defines the format",
-                    f'for fp4 with two codes per byte, use bitmma.codes({side}, "e2m1", packed=True); '
-                    "for B, pass w and then take .T",
-                )
-        if isinstance(value, Tiled):
-            (m, k), n = operands["a"][1].shape[-2:], operands["b"][1].shape[-1]
-            value = value.scales_of(name, m if name == "sfa" else n, k)
-        if name in ("sfa", "sfb"):
-            if not isinstance(value, Codes):
-                value = to_numpy(value, name)
-                if value.dtype in (np.uint8, np.float32, np.float16):
-                    raise refuse(
-                        name,
-                        value.dtype,
-                        "float8_e8m0fnu or float8_e4m3fn",
-                        f'bitmma.codes({name}, "ue8m0") names the format of bytes'
-                        if value.dtype == np.uint8
-                        else "use scale_a and scale_b for a library's scales, in float32",
-                    )
-            # Block scales in e4m3 are ue4m3: their sign counts nothing.
-            format = "ue4m3" if format_of(value) == "e4m3" else None if not isinstance(value, Codes) else value.format
-            operands[name] = matrix(value, name, format=format)
-        else:
-            operands[name] = matrix(value, name)
-            if name in ("scale_a", "scale_b") and operands[name][0] in ("ue8m0", "ue4m3", "e4m3"):
-                raise refuse(
-                    name, operands[name][0], "float32", "use sfa and sfb for the block scales of the instruction"
-                )
-    return operands
-
-
-def _two_axes(value: Any, name: str) -> Any:
-    """Scales may be numbers, and a bias a vector, or one vector per product of a batch."""
-    if isinstance(value, Codes):
-        return Codes(_two_axes(value.array, name), value.format) if value.ndim < 2 else value
-    array = np.float32(number_of(value, name)) if isinstance(value, (int, float)) else to_numpy(value, name)
-    if name == "scale_a" and np.ndim(array) == 1 and np.size(array) > 1:
-        raise refuse(
-            name, f"shape {np.shape(array)}", "one number, [M, 1] or [M, blocks]", "scale_a[:, None] has one per row"
-        )
-    if np.ndim(array) < 2:
-        return array.reshape(1, -1)
-    return array[..., None, :] if name == "bias" and array.shape[-2] != 1 else array
-
-
-def _resolved(
-    which: Any,
-    kernel: str | None,
-    operands: dict[str, Any],
-    output: Any,
-    target: str | None,
-    split_k: int,
-    alpha: float,
-    beta: float,
-    relu: bool,
-) -> list[Plan]:
-    """The plans that the arguments select; several if the number of slices is unknown."""
-    if which is not None and not isinstance(which, (str, dict, Plan)):
-        raise refuse("plan", type(which).__name__, "a Plan, a dictionary, JSON or a name of bitmma.catalogue()")
-    if beta != 1 and operands.get("c") is None:
-        raise refuse("beta", beta, "1 without c")
-    if isinstance(output, str) and output == "tf32":
-        raise refuse("output", "tf32", "f32, f16, bf16, e4m3, e5m2, f64 or s32: tf32 is a type of A and B")
-    try:
-        text = json.dumps(which) if isinstance(which, dict) else None if isinstance(which, Plan) else which
-    except (TypeError, ValueError, RecursionError) as error:
-        raise refuse("plan", "a dictionary", "a value that JSON can represent", str(error)) from None
-    if isinstance(text_of(text, "plan", "nvjet-algo2"), str) and not text:
-        raise refuse("plan", "''", "a name of bitmma.catalogue(), or none")
-    return list(
-        _core.plans_for(
-            text,
-            text_of(kernel, "kernel", "nvjet_sm90_..."),
-            which if isinstance(which, Plan) else None,
-            operands,
-            None if output is None else format_named(output),
-            text_of(target, "target", "sm_90a"),
-            split_k,
-            alpha,
-            beta,
-            relu,
-        )
-    )
-
-
-def _one_plan(plans: list[Plan]) -> Plan:
-    if len(plans) == 1:
-        return plans[0]
-    raise refuse(
-        "split_k",
-        "(missing)",
-        "given: the name does not determine the number of slices",
-        "if a D was recorded, bitmma.find_plans(a, b, d) finds the number",
-    )
-
-
-def _batched(operands: dict[str, Any]) -> tuple[dict[str, Any], tuple[int, ...]]:
-    """The operands, broadcast over the batch axes of a, b and c."""
-    arrays = {name: value[1] for name, value in operands.items() if name not in ("rows", "cols", "whole")}
-    if all(array.ndim == 2 for array in arrays.values()):
-        return operands, ()
-    for name in ("rows", "cols", "whole"):
-        if name in operands:
-            raise refuse(name, "given", "None with a batch of products")
-    shapes = [arrays[name].shape[:-2] for name in ("a", "b", "c") if name in arrays]
-    try:
-        batch = np.broadcast_shapes(*shapes)
-        spread = {
-            name: (operands[name][0], np.broadcast_to(array, (*batch, *array.shape[-2:])))
-            for name, array in arrays.items()
-        }
-    except ValueError:
-        raise refuse(
-            "batch axes",
-            ", ".join(f"{name} {array.shape[:-2]}" for name, array in arrays.items()),
-            "shapes that broadcast to those of a, b and c",
-        ) from None
-    if 0 in batch:
-        raise refuse("batch axes", batch, "a batch of at least one product")
-    return spread, batch
 
 
 def _array_for_d(out: Any, shape: tuple[int, ...], dtype: np.dtype, operands: dict[str, Any]) -> np.ndarray:
@@ -240,11 +89,38 @@ def _array_for_d(out: Any, shape: tuple[int, ...], dtype: np.dtype, operands: di
     return np.empty(shape, dtype)
 
 
-@public(rows=unchecked, cols=unchecked, out=unchecked, return_plan=flag_of)
+@overload
+def gemm(
+    a: NumPyMatrix,
+    b: Operand,
+    plan: PlanLike = ...,
+    *,
+    return_plan: Literal[False] = ...,
+    **options: Unpack[GemmOptions],
+) -> np.ndarray: ...
+@overload
+def gemm(
+    a: NumPyMatrix, b: Operand, plan: PlanLike = ..., *, return_plan: Literal[True], **options: Unpack[GemmOptions]
+) -> tuple[np.ndarray, Plan]: ...
+@overload
+def gemm(
+    a: Tensor, b: Operand, plan: PlanLike = ..., *, return_plan: Literal[False] = ..., **options: Unpack[GemmOptions]
+) -> Tensor: ...
+@overload
+def gemm(
+    a: Tensor, b: Operand, plan: PlanLike = ..., *, return_plan: Literal[True], **options: Unpack[GemmOptions]
+) -> tuple[Tensor, Plan]: ...
+@public(
+    rows=unchecked,
+    cols=unchecked,
+    out=unchecked,
+    return_plan=flag_of,
+    renamed={"output": "out_dtype", "dtype": "out_dtype"},
+)
 def gemm(
     a: Any,
     b: Any,
-    plan: str | dict[str, Any] | Plan | None = None,
+    plan: PlanLike = None,
     *,
     c: Any = None,
     bias: Any = None,
@@ -252,9 +128,8 @@ def gemm(
     scale_b: Any = None,
     sfa: Any = None,
     sfb: Any = None,
-    target: str | None = None,
-    output: Any = None,
-    dtype: Any = None,
+    target: Target | None = None,
+    out_dtype: Any = None,
     out: Any = None,
     kernel: str | None = None,
     split_k: int = 0,
@@ -280,51 +155,49 @@ def gemm(
     scale_a       float32: one number, [M, 1] or [M, blocks]; scale_b one number, [1, N] or [blocks, N]
     sfa, sfb      block scales of the instruction, [M, K/size] and [K/size, N]
     target        a GPU by its PTX name. None: the plan's own, else sm_90a, an H100 with wgmma (sm_90 is the same GPU
-                  without wgmma, and its fp8 has other bits), or sm_100a for what sm_90a lacks, such as block scales
-    output        the type of D for plans by name: "f32" (the default; "f64" for float64), "bf16", "f16" ...; plans and
-                  kernels have their own. `dtype` is an alias
+                  without wgmma, where fp8 results differ), or sm_100a for what sm_90a lacks, such as block scales
+    out_dtype     the type of D for plans by name: "f32" (the default; "f64" for float64), "bf16", "f16" ... or a dtype;
+                  plans and kernels have their own
     out           an array for D, of its shape and type; nothing is copied if it is contiguous and no operand overlaps
                   it
     split_k       the number of slices, if a named plan leaves it open
     rows, cols    the indices of these rows and columns in a product of `whole` = (M, N), for plans with regions
-    return_plan   True: returns (D, plan); `plan.target` and `plan.evidence` tell which GPU's bits these are
+    return_plan   True: returns (D, plan); `plan.target` and `plan.evidence` name the GPU whose bits these are
 
-    Returns D, [M, N], of the plan's output type; a torch tensor if A is one. Leading axes of `a`, `b`, c, bias and
-    scales are a batch. K = 0 gives beta C, or zeros. `threads` (0: all cores) changes no bit; the GIL is released
+    Returns D, [M, N], of the plan's output type; a torch tensor if an operand is one. Leading axes of `a`, `b`, c, bias
+    and scales are a batch. K = 0 gives beta C, or zeros. `threads` (0: all cores) changes no bit; the GIL is released
     during the computation. Raises Error with all problems, including arguments that the plan does not read.
 
     >>> a = np.ones((4, 64), np.float16); b = np.ones((64, 8), np.float16)
-    >>> gemm(a, b, "flat", output="f16")[0, 0]
+    >>> gemm(a, b, "flat", out_dtype="f16")[0, 0]
     np.float16(64.0)
     """
-    threads, split_k = threads_of(threads), count_of(split_k, "split_k")
-    if dtype is not None:
-        if output is not None:
-            raise refuse("dtype", "given together with output", "one of the two")
-        output = dtype
-    operands, batch = _batched(
-        _operands(
+    operands, batch = batched(
+        operands_of(
             a, b, c=c, bias=bias, scale_a=scale_a, scale_b=scale_b, sfa=sfa, sfb=sfb, rows=rows, cols=cols, whole=whole
         )
     )
-    one = _one_plan(_resolved(plan, kernel, operands, output, target, split_k, alpha, beta, relu))
+    call = GemmCall(operands, plan, kernel, out_dtype, target, split_k, alpha, beta, relu)
+    chosen = call.only_plan()
     if operands["a"][0] == operands["b"][0] == "e2m1":
-        for warning in violations_of(_core.warnings_of_plan(one, "e2m1", "e2m1")):
+        for warning in violations_of(_core.warnings_of_plan(chosen, "e2m1", "e2m1")):
             warnings.warn(str(warning), stacklevel=3)
     shape = (*batch, operands["a"][1].shape[-2], operands["b"][1].shape[-1])
-    d_type = dtype_of(one.output)
-    if out is None:
-        d = np.empty(shape, d_type)
-    else:
-        d = _array_for_d(out, shape, d_type, operands)
-    if 0 not in shape:
-        raw = d if d.dtype.kind != "V" and d.dtype.isbuiltin == 1 else d.view(f"u{d.dtype.itemsize}")
-        _core.gemm_into(one, operands, raw, threads)
+    d_type = dtype_of(chosen.output)
+    d = np.empty(shape, d_type) if out is None else _array_for_d(out, shape, d_type, operands)
+    product_into(d, chosen, operands, threads)
     if out is not None and d is not out:
         out[...] = d
         d = out
-    found = like(a, d) if _is_torch(a) and out is None else d
-    return (found, one) if return_plan else found
+    result = like((a, b, c, bias, scale_a, scale_b, sfa, sfb), d) if out is None else d
+    return (result, chosen) if return_plan else result
+
+
+def product_into(d: np.ndarray, plan: Plan, operands: dict[str, Any], threads: int) -> None:
+    """Computes D in a contiguous array of its type."""
+    if d.size:
+        raw = d if d.dtype.kind != "V" and d.dtype.isbuiltin == 1 else d.view(f"u{d.dtype.itemsize}")
+        _core.gemm_into(plan, operands, raw, threads)
 
 
 class ProductTrace:
@@ -362,7 +235,7 @@ class ProductTrace:
         return f"{self._repr_svg_()}<pre>{escape(str(self))}</pre>"
 
 
-@public
+@public(renamed={"output": "out_dtype"})
 def explain_product(
     a: Any,
     b: Any,
@@ -371,8 +244,8 @@ def explain_product(
     col: int = 0,
     *,
     kernel: str | None = None,
-    target: str | None = None,
-    output: Any = None,
+    target: Target | None = None,
+    out_dtype: Any = None,
     split_k: int = 0,
     alpha: float = 1.0,
     beta: float = 1.0,
@@ -385,9 +258,8 @@ def explain_product(
     if unknown := set(operands) - set(known):
         wrong = sorted(unknown)[0]
         raise no_such_argument(wrong, "bitmma.explain_product", known, near(wrong, known))
-    given = _operands(a, b, **operands)
-    one = _one_plan(_resolved(plan, kernel, given, output, target, count_of(split_k, "split_k"), alpha, beta, relu))
-    return ProductTrace(*_core.trace_product(one, given, count_of(row, "row"), count_of(col, "col")))
+    call = GemmCall(operands_of(a, b, **operands), plan, kernel, out_dtype, target, split_k, alpha, beta, relu)
+    return ProductTrace(*_core.trace_product(call.only_plan(), call.operands, row, col))
 
 
 class PlanFamily(NamedTuple):
@@ -408,9 +280,9 @@ class PlanSearch(Sequence[Plan]):
     A sequence of Plan. If no plan matches all bits and `nearest` is set, it has the nearest plans.
     """
 
-    def __init__(self, found: dict[str, Any], nearest: bool):
-        report = found["report"]
-        self.nearest: list[Plan] = found["nearest"]
+    def __init__(self, search: dict[str, Any], nearest: bool):
+        report = search["report"]
+        self.nearest: list[Plan] = search["nearest"]
         """If no plan matches all bits: the plans that miss the fewest outputs, each with `differing` and `pattern`."""
         self.tried: int = report["candidates"]
         self.outputs: int = report["outputs"]
@@ -423,8 +295,8 @@ class PlanSearch(Sequence[Plan]):
         """After an early end: the plans of the stage that it ended in which were not tried."""
         self.untried_stages: list[int] = report["untried_stages"]
         """After an early end: the later stages, as `bitmma gemm --help` numbers them."""
-        self._text: str = found["text"]
-        self._plans: list[Plan] = found["plans"] or (self.nearest if nearest else [])
+        self._text: str = search["text"]
+        self._plans: list[Plan] = search["plans"] or (self.nearest if nearest else [])
 
     def __len__(self) -> int:
         return len(self._plans)
@@ -478,7 +350,7 @@ def find_plans(
     scale_b: Any = None,
     sfa: Any = None,
     sfb: Any = None,
-    target: str | None = None,
+    target: Target | None = None,
     kernel: str | None = None,
     among: Sequence[Plan] | None = None,
     alpha: float = 1.0,
@@ -496,19 +368,22 @@ def find_plans(
     """The plans that match every bit of a recorded D, as a sequence: measured families first, and the simplest plan
     first within them; empty if no plan matches.
 
-    Operands are those of gemm, `d` is [M, N] in the type in which it was computed: no plan matches bfloat16 results
-    saved as float32. If D cannot distinguish plans, it returns all of them (`.ambiguous`, `.families`). With `nearest`,
-    if no plan matches, it returns the nearest `max_nearest`, each with its `.differing` outputs and their `.pattern`.
-    `among` restricts the search to these plans, `kernel` to those of a kernel's name. `target` None is as in gemm.
+    Operands are those of gemm. `d` is [M, N] in the type in which it was computed: no plan matches bfloat16 results
+    saved as float32. `among` restricts the search to these plans, `kernel` to those of a kernel's name. `target` None
+    is as in gemm.
+
+    If D cannot distinguish plans, the function returns all of them (`.ambiguous`, `.families`). If no plan matches and
+    `nearest` is True, it returns the nearest `max_nearest`, each with its `.differing` outputs and their `.pattern`.
+
     The search ends after `timeout` seconds or `max_plans` plans (see `.ended`, `.untried`); it then compares the
-    nearest plans on a sample of D. A complete one of 64 x 64 x 4096 takes seconds, of long K or many outputs minutes.
-    It calls `progress(tried, of)` occasionally, and an exception from it ends the search.
+    nearest plans on a sample of D. A complete search of 64 x 64 x 4096 takes seconds; with a long K or many outputs it
+    takes minutes. It calls `progress(tried, of)` occasionally, and an exception from this call ends the search.
 
     >>> a = np.ones((4, 64), np.float16); b = np.ones((64, 8), np.float16)
     >>> len(find_plans(a, b, gemm(a, b))) > 0
     True
     """
-    operands = _operands(
+    operands = operands_of(
         a, b, c=c, bias=bias, scale_a=scale_a, scale_b=scale_b, sfa=sfa, sfb=sfb, rows=rows, cols=cols, whole=whole
     )
     recorded: Any = matrix(d, "d")
@@ -519,33 +394,27 @@ def find_plans(
     ):
         raise refuse("among", shown(among), "a list of Plan")
     if among is not None:
-        for name, given, default in (("alpha", alpha, 1.0), ("beta", beta, 1.0), ("target", target, None)):
-            if given != default:
+        for name, value, default in (("alpha", alpha, 1.0), ("beta", beta, 1.0), ("target", target, None)):
+            if value != default:
                 raise refuse(name, "beside among", "omitted: the plans name it themselves")
     if progress is not None and not callable(progress):
         raise refuse("progress", type(progress).__name__, "a function with the parameters (tried, of)")
     if timeout is not None and not timeout > 0:
         raise refuse("timeout", timeout, "a number of seconds above 0")
-    found = PlanSearch(
-        _core.find_plans(
-            operands,
-            recorded,
-            text_of(target, "target", "sm_90a"),
-            text_of(kernel, "kernel", "nvjet_sm90_..."),
-            alpha,
-            beta,
-            count_of(max_nearest, "max_nearest"),
-            None if among is None else list(among),
-            timeout or 0.0,
-            0 if max_plans is None else count_of(max_plans, "max_plans", 1),
-            progress,
-            threads_of(threads),
-        ),
-        nearest,
+    call = GemmCall(operands, kernel=kernel, target=target, alpha=alpha, beta=beta)
+    search = PlanSearchCall(
+        d=recorded,
+        among=None if among is None else list(among),
+        max_nearest=max_nearest,
+        timeout=timeout or 0.0,
+        max_plans=0 if max_plans is None else count_of(max_plans, "max_plans", 1),
+        progress=progress,
+        threads=threads,
     )
-    if not any(one.differing == 0 for one in found):
+    plans = PlanSearch(_core.find_plans(call, search), nearest)
+    if not any(plan.differing == 0 for plan in plans):
         _hint_narrow(recorded)
-    return found
+    return plans
 
 
 def _hint_narrow(recorded: tuple[str, np.ndarray]) -> None:
@@ -582,7 +451,7 @@ class Accuracy(NamedTuple):
 @public
 def accuracy(a: Any, b: Any, d: Any, *, threads: int = 1) -> Accuracy:
     """The error of D [M, N] against the exact product of A [M, K] and B [K, N], summed in integers."""
-    return Accuracy(**_core.accuracy(_operands(a, b), matrix(d, "d"), threads_of(threads)))
+    return Accuracy(**_core.accuracy(operands_of(a, b), matrix(d, "d"), threads))
 
 
 @public(shape=unchecked, rows=unchecked)

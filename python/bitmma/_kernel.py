@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import math
 import struct
+import sys
 import warnings
 from typing import Any, NamedTuple
 
@@ -18,9 +19,9 @@ import numpy as np
 from . import _core
 from ._arguments import in_ieee_environment, public, text
 from ._arrays import _is_torch
+from ._case import Case
 from ._errors import count_of, flag_of, refuse, shown, threads_of
 from ._module import Entry, Memory, PtxModule, address_of, bytes_of, dtype_named, memory_of, sizes_of
-from ._state import Case
 
 _core_any: Any = _core
 
@@ -28,13 +29,11 @@ _core_any: Any = _core
 _formats = {"f32": "<f", "f64": "<d"}
 
 
-def _extents(value: Any, field: str) -> tuple[int, int, int]:
-    given = value if isinstance(value, (tuple, list)) else (value,)
-    if not 1 <= len(given) <= 3 or not all(
-        isinstance(one, (int, np.integer)) and not isinstance(one, bool) and abs(int(one)) < 2**63 for one in given
-    ):
+def _three(value: Any, field: str, rest: int) -> tuple[int, int, int]:
+    """x, y and z of a grid or of a place in it, whose last ones may be left out."""
+    x, y, z = (*sizes_of(value, field), rest, rest, rest)[:3]
+    if isinstance(value, (tuple, list)) and not 1 <= len(value) <= 3:
         raise refuse(field, shown(value), "a number, or a tuple of up to three")
-    x, y, z = (int(one) for one in (*given, 1, 1)[:3])
     return x, y, z
 
 
@@ -69,6 +68,18 @@ def _scalar(value: Any, name: str, kind: str, size: int) -> bytes:
         raise refuse(name, shown(value), f"a number that fits .{kind} of {size} bytes, an array or bytes") from None
 
 
+# Types of tensor maps; of any other dtype only its size matters.
+_map_types = {
+    **{f"uint{bits}": f"u{bits}" for bits in (8, 16, 32, 64)},
+    "int32": "s32",
+    "int64": "s64",
+    "float16": "f16",
+    "bfloat16": "bf16",
+    "float32": "f32",
+    "float64": "f64",
+}
+
+
 class TensorMap(NamedTuple):
     """A TMA tensor map over an array, as an argument of a kernel. Make one with tensor_map()."""
 
@@ -78,16 +89,17 @@ class TensorMap(NamedTuple):
     swizzle: str
     fill: str
 
-    def _given(self) -> tuple[Any, ...]:
+    def _core_arguments(self) -> tuple[Any, ...]:
         """The arguments of the core."""
         memory = memory_of(self.array)
+        dtype = str(self.array.dtype).removeprefix("torch.")
         shape, size = (
             tuple(self.array.shape),
             int(self.array.itemsize if isinstance(self.array, np.ndarray) else self.array.element_size()),
         )
-        return (memory, *self._in_drivers_order(shape, _contiguous_strides(shape, size)))
+        return (memory, *self._in_drivers_order(shape, _contiguous_strides(shape, size), dtype))
 
-    def _in_drivers_order(self, shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[Any, ...]:
+    def _in_drivers_order(self, shape: tuple[int, ...], strides: tuple[int, ...], dtype: str) -> tuple[Any, ...]:
         """The fields of the core, with dimensions in the driver's order: the innermost first."""
         return (
             strides[-1],  # the bytes of an element
@@ -97,19 +109,12 @@ class TensorMap(NamedTuple):
             list(self.element_strides[::-1]),
             self.swizzle,
             self.fill == "nan",
+            _map_types.get(dtype, ""),
         )
 
 
 def _contiguous_strides(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
     return tuple(size * math.prod(shape[i + 1 :]) for i in range(len(shape)))
-
-
-def _numbers(value: Any, field: str) -> tuple[int, ...]:
-    if not isinstance(value, (tuple, list)) or not all(
-        isinstance(one, (int, np.integer)) and not isinstance(one, bool) for one in value
-    ):
-        raise refuse(field, shown(value), "a tuple of numbers")
-    return tuple(count_of(one, field, 0, 2**63 - 1) for one in value)
 
 
 def _fill(value: Any, field: str) -> str:
@@ -118,7 +123,7 @@ def _fill(value: Any, field: str) -> str:
     return value
 
 
-@public(box=_numbers, element_strides=_numbers, fill=_fill)
+@public(box=sizes_of, element_strides=sizes_of, fill=_fill)
 def tensor_map(
     array: Any, box: Any, *, swizzle: str = "none", element_strides: Any = (), fill: str = "zero"
 ) -> TensorMap:
@@ -145,9 +150,9 @@ def tensor_map(
     address=address_of,
     shape=sizes_of,
     dtype=dtype_named,
-    box=_numbers,
-    strides=_numbers,
-    element_strides=_numbers,
+    box=sizes_of,
+    strides=sizes_of,
+    element_strides=sizes_of,
     fill=_fill,
 )
 def encode_tensor_map(
@@ -169,8 +174,8 @@ def encode_tensor_map(
     strides   bytes from an element to the next, for each dimension, as in an array's .strides; default: a contiguous
               tensor
 
-    The others are those of tensor_map. NVIDIA does not publish its encoding: these bytes are bitmma's own, and only its
-    kernels can use them. Raises Error for maps that the driver refuses.
+    The others are those of tensor_map. The bytes are those of NVIDIA's driver, except for the swizzle "128-atom32".
+    Raises Error for maps that the driver refuses.
 
     >>> len(encode_tensor_map(0x10000, (128, 256), np.float16, (64, 64), swizzle="128"))
     128
@@ -186,7 +191,7 @@ def encode_tensor_map(
             raise refuse("shape", shown(shape), "a tensor whose strides are below 2^40 bytes")
     elif len(strides) != len(shape) or strides[-1] != size:
         raise refuse("strides", shown(strides), f"{len(shape)} strides in bytes, the last one the {size} of an element")
-    fields = TensorMap(None, box, element_strides, swizzle, fill)._in_drivers_order(shape, strides)
+    fields = TensorMap(None, box, element_strides, swizzle, fill)._in_drivers_order(shape, strides, str(dtype))
     data: Any = _core_any.encode_tensor_map(address, *fields)
     return data
 
@@ -240,14 +245,7 @@ class Kernel:
         shared = launch[2] if len(launch) == 3 else 0
         if not isinstance(shared, (int, np.integer)) or not 0 <= shared < 2**63:
             raise refuse("shared_bytes", shown(shared), "bytes of dynamic shared memory")
-        return Launcher(self, _extents(launch[0], "grid"), _extents(launch[1], "block"), int(shared))
-
-
-def _indices(value: Any, field: str) -> tuple[int, int, int]:
-    given = value if isinstance(value, (tuple, list)) else (value,)
-    if not 1 <= len(given) <= 3 or any(not isinstance(one, (int, np.integer)) or not 0 <= one < 2**63 for one in given):
-        raise refuse(field, shown(value), "one to three indices")
-    return tuple(int(one) for one in (*given, 0, 0)[:3])  # type: ignore[return-value]
+        return Launcher(self, _three(launch[0], "grid", 1), _three(launch[1], "block", 1), int(shared))
 
 
 _most = 2**31 - 1
@@ -278,8 +276,8 @@ class Step(NamedTuple):
     """For an mma, its inputs: `bitmma.explain(step.case, row, col)` shows an output term by term."""
 
     @classmethod
-    def _of(cls, given: Any) -> Step:
-        line, source_line, statement, registers, case = given
+    def _of(cls, fields: Any) -> Step:
+        line, source_line, statement, registers, case = fields
         return cls(
             line,
             source_line,
@@ -317,6 +315,7 @@ class Launcher:
         memory: Memory | None = None,
         parameters: Any = None,
         races: str = "fault",
+        clock: int | None = None,
     ) -> list[Step]:
         """Runs the grid, and returns the steps of one thread of one block, instruction by instruction.
 
@@ -328,9 +327,9 @@ class Launcher:
         if lines is not None and (not isinstance(lines, (tuple, list)) or len(lines) != 2):
             raise refuse("lines", shown(lines), "two lines of the PTX: the first and the last")
         first, last = (1, _most) if lines is None else (count_of(line, "lines") for line in lines)
-        asked = (_indices(block, "block"), _indices(thread, "thread"), first, last, 0, 1)
-        done = self._launch(arguments, cluster, 1, checks, asked, memory, parameters, races)
-        return [Step._of(one) for one in done[3]]
+        trace = (_three(block, "block", 0), _three(thread, "thread", 0), first, last, 0, 1)
+        launched = self._launch(arguments, cluster, 1, checks, trace, memory, parameters, races, clock)
+        return [Step._of(step) for step in launched[3]]
 
     def debug(
         self,
@@ -344,6 +343,7 @@ class Launcher:
         memory: Memory | None = None,
         parameters: Any = None,
         races: str = "fault",
+        clock: int | None = None,
     ) -> Stop:
         """Runs the grid until a thread has run an instruction of a PTX line, and returns its registers at that point.
         Memory is then as the kernel left it.
@@ -353,15 +353,15 @@ class Launcher:
 
         The others are those of the call. Raises Error if the thread never runs the line.
         """
-        asked = (
-            _indices(block, "block"),
-            _indices(thread, "thread"),
+        trace = (
+            _three(block, "block", 0),
+            _three(thread, "thread", 0),
             1,
             _most,
             count_of(line, "line", 1),
             count_of(time, "time", 1),
         )
-        _, _, stopped, steps = self._launch(arguments, cluster, 1, checks, asked, memory, parameters, races)
+        _, _, stopped, steps, _ = self._launch(arguments, cluster, 1, checks, trace, memory, parameters, races, clock)
         if not stopped:
             raise refuse("line", shown(line), f"a line that the thread runs {time} time{'' if time == 1 else 's'}")
         registers: dict[str, Any] = {}
@@ -378,6 +378,8 @@ class Launcher:
         memory: Memory | None = None,
         parameters: Any = None,
         races: str = "fault",
+        clock: int | None = None,
+        prints: bool = True,
     ) -> int:
         """Runs the grid. Arrays (NumPy, torch on the CPU) are read and written in place; numbers are converted to the
         parameter's type. None is a null pointer, tensor_map() a tensor map. Returns the number of thread instructions.
@@ -389,22 +391,28 @@ class Launcher:
         parameters   in place of arguments: the bytes of all parameters, each at its offset, as cuLaunchKernel's extra
                      buffer has them. Pointers, also in structures, are addresses of `memory`
         races        "fault", "warning" or "off": what a race in shared memory causes
+        clock        where %clock64, %globaltimer and their like begin; without it a kernel that reads them is refused
+        prints       write what the kernel prints to sys.stdout
 
         Raises Error for arguments that do not fit, and for faults of the kernel, with the thread and the PTX line: an
         access that is out of bounds, misaligned or unwritten, a race, a deadlock.
         """
-        instructions, warned, _, _ = self._launch(arguments, cluster, threads, checks, None, memory, parameters, races)
-        for one in [*self.kernel.warnings, *warned]:
-            warnings.warn(one, stacklevel=2)
+        instructions, warned, _, _, printed = self._launch(
+            arguments, cluster, threads, checks, None, memory, parameters, races, clock
+        )
+        if printed and prints:
+            sys.stdout.write(printed.decode(errors="replace"))
+        for warning in [*self.kernel.warnings, *warned]:
+            warnings.warn(warning, stacklevel=2)
         return int(instructions)
 
-    def _given(self, arguments: Any, memory: Memory | None) -> list[Any]:
+    def _core_arguments(self, arguments: Any, memory: Memory | None) -> list[Any]:
         """The arguments as the core takes them: bytes, memory, or memory with the fields of a tensor map."""
         parameters = self.kernel.parameters
         if len(arguments) != len(parameters):
             names = ", ".join(f".{kind} {name}" for name, kind, _ in parameters)
             raise refuse("arguments", len(arguments), f"{len(parameters)}: {names}")
-        given: list[Any] = []
+        converted: list[Any] = []
         for value, (name, kind, size) in zip(arguments, parameters, strict=True):
             array = None if value is None or isinstance(value, TensorMap) else memory_of(value)
             if memory is not None and isinstance(value, TensorMap):
@@ -419,10 +427,11 @@ class Launcher:
                     "memory.map(array) makes one and uses the array in place, memory.allocate(array) copies it",
                 )
             if isinstance(value, TensorMap):
-                given.append(value._given())
+                converted.append(value._core_arguments())
             else:
-                given.append(array if array is not None else _scalar(0 if value is None else value, name, kind, size))
-        return given
+                number = 0 if value is None else value
+                converted.append(array if array is not None else _scalar(number, name, kind, size))
+        return converted
 
     def _parameter_bytes(self, arguments: Any, parameters: Any) -> bytes:
         if arguments:
@@ -444,28 +453,30 @@ class Launcher:
         memory: Memory | None,
         parameters: Any,
         races: str,
-    ) -> tuple[int, list[str], bool, list[Any]]:
+        clock: int | None,
+    ) -> tuple[int, list[str], bool, list[Any], bytes]:
         if memory is not None and not isinstance(memory, Memory):
             raise refuse("memory", shown(memory), "a bitmma.Memory")
         if not isinstance(races, str) or races not in ("fault", "warning", "off"):
             raise refuse("races", shown(races), "fault, warning or off")
         data = None if parameters is None else self._parameter_bytes(arguments, parameters)
-        given = self._given(arguments, memory) if data is None else []
-        extents = None if cluster is None else _extents(cluster, "cluster")
+        converted = self._core_arguments(arguments, memory) if data is None else []
+        extents = None if cluster is None else _three(cluster, "cluster", 1)
         with contextlib.nullcontext() if memory is None else memory._lock:
-            done: tuple[int, list[str], bool, list[Any]] = _core_any.kernel_launch(
+            done: tuple[int, list[str], bool, list[Any], bytes] = _core_any.kernel_launch(
                 self.kernel._core,
                 self.grid,
                 self.block,
                 extents,
                 self.shared_bytes,
-                given,
+                converted,
                 threads_of(threads),
                 flag_of(checks, "checks"),
                 trace,
                 None if memory is None else memory._core,
                 data,
                 races,
+                None if clock is None else count_of(clock, "clock"),
             )
         return done
 

@@ -4,15 +4,21 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 import numpy as np
 
 from . import _core
 from ._arguments import flag_of, public, text
-from ._arrays import _is_torch, dtype_of, format_named, like
-from ._errors import refuse, shown, threads_of
-from ._gemm import _operands
+from ._arrays import dtype_of, format_named, like
+from ._errors import Error, refuse, renamed, shown
+from ._gemm import product_into
+from ._gemm_call import operands_of
+from ._types import MatmulOptions, NumPyMatrix, Operand, Tensor
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 class LibraryChoice(NamedTuple):
@@ -35,44 +41,53 @@ def _format(dtype: Any) -> str:
     return "f32" if name == "tf32" else name
 
 
-def _choice(
-    library: str,
-    gpu: str,
-    a: str,
-    b: str,
-    output: str | None,
-    layout: str,
-    allow_tf32: bool,
-    bias: bool,
-    scales: str,
-    fast: bool,
-    shape: tuple[int, int, int],
-    nearest: bool,
-    level: int,
-) -> LibraryChoice:
-    found: dict[str, Any] = _core.library_choice(
-        library, gpu, a, b, output, layout, allow_tf32, bias, scales, fast, *shape, nearest
-    )
-    choice = LibraryChoice(
-        found["kernel"], found["slices"], found["exact"], (found["m"], found["n"], found["k"]), found["output"]
-    )
-    if not choice.exact:
-        warnings.warn(
-            f"{library} was not recorded for M, N, K = {shape}: the kernel for {choice.shape} is taken, "
-            "and the library may take another",
-            stacklevel=level,
+@dataclass(frozen=True)
+class LibraryCall:
+    """A product as a program asks a library for it; the library of bitmma reads it by these names."""
+
+    library: str
+    target: str
+    shape: tuple[int, int, int]
+    """M, N and K."""
+    a: str
+    b: str
+    """Formats."""
+    out_dtype: str | None
+    layout: str
+    allow_tf32: bool
+    bias: bool
+    scales: str
+    """"tensor", "rows" or empty."""
+    use_fast_accum: bool
+    nearest: bool
+
+    def choice(self, stacklevel: int) -> LibraryChoice:
+        """The kernel that the library takes. Warns the caller's caller, and so on by `stacklevel`, of another shape."""
+        try:
+            row: dict[str, Any] = _core.library_choice(self)
+        except Error as error:
+            raise renamed(error, "gpu", "target") from None
+        choice = LibraryChoice(
+            row["kernel"], row["slices"], row["exact"], (row["m"], row["n"], row["k"]), row["output"]
         )
-    return choice
+        if not choice.exact:
+            warnings.warn(
+                f"{self.library} was not recorded for M, N, K = {self.shape}: the kernel for {choice.shape} is taken, "
+                "and the library may take another",
+                stacklevel=stacklevel,
+            )
+        return choice
 
 
 @public(
     dtype=lambda value, field: value,
     layout=text,
-    gpu=text,
+    target=text,
     library=text,
     bias=flag_of,
     allow_tf32=flag_of,
     use_fast_accum=flag_of,
+    renamed={"gpu": "target"},
 )
 def library_choice(
     m: int,
@@ -80,7 +95,7 @@ def library_choice(
     k: int,
     dtype: Any = "bf16",
     *,
-    gpu: str,
+    target: str,
     library: str = "cublas 13.1",
     layout: str = "nt",
     out_dtype: Any = None,
@@ -93,7 +108,8 @@ def library_choice(
     """The kernel that a library takes for a product of [M, K] and [K, N], as recorded on the GPU.
 
     dtype           of A and B: "bf16", "f16", "f32", "e4m3" or a dtype
-    gpu, library    "H100" or "H200"; "cublas 13.1": that of PyTorch 2.11, with PyTorch's workspace
+    target          "H100" or "H200": the choice depends on the board, not only on sm_90a
+    library         "cublas 13.1": that of PyTorch 2.11, with PyTorch's workspace
     layout          of A and of B: "n" has contiguous rows, "t" contiguous columns. "nt" is torch.nn.functional.linear
     out_dtype       of D, if it is not PyTorch's
     bias            of torch.addmm(bias, a, b)
@@ -103,27 +119,27 @@ def library_choice(
     nearest         for a shape that was not recorded, the choice for the nearest one, with a warning; else it is an
                     Error
 
-    >>> library_choice(1024, 4096, 4096, "bf16", gpu="H100")
+    >>> library_choice(1024, 4096, 4096, "bf16", target="H100")
     LibraryChoice(kernel='nvjet_sm90_tst_*', slices=0, exact=True, shape=(1024, 4096, 4096), output='bf16')
     """
     if scales is not None and (not isinstance(scales, str) or scales not in ("tensor", "rows")):
         raise refuse("scales", shown(scales), "'tensor', 'rows' or None")
     name = _format(dtype)
-    return _choice(
-        library,
-        gpu,
-        name,
-        name,
-        None if out_dtype is None else _format(out_dtype),
-        layout,
-        allow_tf32,
-        bias,
-        scales or "",
-        use_fast_accum,
-        (m, n, k),
-        nearest,
-        4,
+    call = LibraryCall(
+        library=library,
+        target=target,
+        shape=(m, n, k),
+        a=name,
+        b=name,
+        out_dtype=None if out_dtype is None else _format(out_dtype),
+        layout=layout,
+        allow_tf32=allow_tf32,
+        bias=bias,
+        scales=scales or "",
+        use_fast_accum=use_fast_accum,
+        nearest=nearest,
     )
+    return call.choice(4)
 
 
 def _letter(array: np.ndarray) -> str:
@@ -132,13 +148,60 @@ def _letter(array: np.ndarray) -> str:
     return "t" if array.strides[0] == size and array.strides[1] >= max(1, rows) * size else "n"
 
 
-@public(gpu=text, library=text, allow_tf32=flag_of, use_fast_accum=flag_of, return_choice=flag_of)
+@overload
+def matmul(
+    a: NumPyMatrix,
+    b: Operand,
+    bias: Operand | None = ...,
+    *,
+    target: str,
+    return_choice: Literal[False] = ...,
+    **options: Unpack[MatmulOptions],
+) -> np.ndarray: ...
+@overload
+def matmul(
+    a: NumPyMatrix,
+    b: Operand,
+    bias: Operand | None = ...,
+    *,
+    target: str,
+    return_choice: Literal[True],
+    **options: Unpack[MatmulOptions],
+) -> tuple[np.ndarray, LibraryChoice]: ...
+@overload
+def matmul(
+    a: Tensor,
+    b: Operand,
+    bias: Operand | None = ...,
+    *,
+    target: str,
+    return_choice: Literal[False] = ...,
+    **options: Unpack[MatmulOptions],
+) -> Tensor: ...
+@overload
+def matmul(
+    a: Tensor,
+    b: Operand,
+    bias: Operand | None = ...,
+    *,
+    target: str,
+    return_choice: Literal[True],
+    **options: Unpack[MatmulOptions],
+) -> tuple[Tensor, LibraryChoice]: ...
+@public(
+    target=text,
+    library=text,
+    allow_tf32=flag_of,
+    use_fast_accum=flag_of,
+    return_choice=flag_of,
+    renamed={"gpu": "target"},
+)
 def matmul(
     a: Any,
     b: Any,
     bias: Any = None,
     *,
-    gpu: str,
+    target: str,
     library: str = "cublas 13.1",
     allow_tf32: bool = False,
     out_dtype: Any = None,
@@ -153,27 +216,27 @@ def matmul(
     shape, layout, types and epilogue. The choices were recorded for layers of open models and a grid of shapes.
 
     a, b            [M, K] and [K, N], float16, bfloat16, float32 or float8_e4m3fn, with torch's strides: `w.T` of a
-                    weight matrix [N, K] is another call than its copy
+                    weight matrix [N, K] and a copy of it are different calls
     bias            [N], of the type of A: torch.addmm(bias, a, b), torch.nn.functional.linear
-    gpu, library    "H100" or "H200"; "cublas 13.1": that of PyTorch 2.11, with PyTorch's workspace
+    target          "H100" or "H200": the choice depends on the board, not only on sm_90a
+    library         "cublas 13.1": that of PyTorch 2.11, with PyTorch's workspace
     allow_tf32      torch.backends.cuda.matmul.allow_tf32
-    out_dtype       the type of D: by default that of A, and of float8 bfloat16, as in torch.nn.functional.scaled_mm
-                    (the default of torch._scaled_mm is float8); float32 of bfloat16 and float16 is recorded too
-    scale_a         of float8, as in torch._scaled_mm: float32, one number or [M, 1]; scale_b one number or [1, N]
+    out_dtype       the type of D: by default that of A, for float8 bfloat16, as in torch.nn.functional.scaled_mm
+                    (the default of torch._scaled_mm is float8); for bfloat16 and float16, float32 is recorded too
+    scale_a         for float8, as in torch._scaled_mm: float32, one number or [M, 1]; scale_b one number or [1, N]
     use_fast_accum  of torch._scaled_mm
     nearest         for a shape that was not recorded, take the kernel for the nearest one, with a warning; else it is
                     an Error
     return_choice   True: returns (D, LibraryChoice)
 
-    Returns D, [M, N]; a torch tensor if A is one. Raises Error for a call that was not recorded, and for a kernel whose
-    plan is not known. `threads` (0: all cores) changes no bit.
+    Returns D, [M, N]; a torch tensor if an operand is one. Raises Error for a call that was not recorded, and for a
+    kernel whose plan is not known. `threads` (0: all cores) changes no bit.
 
     >>> a = np.ones((16, 512), np.float16); w = np.ones((64, 512), np.float16)
-    >>> matmul(a, w.T, gpu="H100")[0, 0]
+    >>> matmul(a, w.T, target="H100")[0, 0]
     np.float16(512.0)
     """
-    threads = threads_of(threads)
-    operands = _operands(a, b, bias=bias, scale_a=scale_a, scale_b=scale_b)
+    operands = operands_of(a, b, bias=bias, scale_a=scale_a, scale_b=scale_b)
     for name in ("a", "b"):
         if operands[name][1].ndim != 2:
             raise refuse(name, f"shape {operands[name][1].shape}", "two axes: batches were not recorded")
@@ -196,25 +259,23 @@ def matmul(
             f"shapes {operands['scale_a'][1].shape}, {operands['scale_b'][1].shape}",
             "one number each, or [M, 1] and [1, N]",
         )
-    choice = _choice(
-        library,
-        gpu,
-        left[0],
-        right[0],
-        None if out_dtype is None else _format(out_dtype),
-        _letter(left[1]) + _letter(right[1]),
-        allow_tf32,
-        bias is not None,
-        scales,
-        use_fast_accum,
-        (m, n, k),
-        nearest,
-        4,
+    call = LibraryCall(
+        library=library,
+        target=target,
+        shape=(m, n, k),
+        a=left[0],
+        b=right[0],
+        out_dtype=None if out_dtype is None else _format(out_dtype),
+        layout=_letter(left[1]) + _letter(right[1]),
+        allow_tf32=allow_tf32,
+        bias=bias is not None,
+        scales=scales,
+        use_fast_accum=use_fast_accum,
+        nearest=nearest,
     )
+    choice = call.choice(4)
     plan = _core.chosen_plan(library, choice.kernel, choice.slices, choice.output, operands)
     d = np.empty((m, n), dtype_of(plan.output))
-    _core.gemm_into(
-        plan, operands, d if d.dtype.kind != "V" and d.dtype.isbuiltin == 1 else d.view(f"u{d.dtype.itemsize}"), threads
-    )
-    found = like(a, d) if _is_torch(a) else d
-    return (found, choice) if return_choice else found
+    product_into(d, plan, operands, threads)
+    result = like((a, b, bias, scale_a, scale_b), d)
+    return (result, choice) if return_choice else result

@@ -9,15 +9,18 @@ import inspect
 import operator
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 import numpy as np
 
 from ._arguments import core as _core, public, stated, stated_or_plan, unchecked
 from ._arrays import Tiled, _dtypes, _is_torch, codes_as, format_named, format_of, like, to_numpy
 from ._core import Bound, Instruction, Plan
-from ._errors import Error, refuse, shown
-from ._types import ArrayLike, Target
+from ._errors import ArgumentError, Error, refuse, shown
+from ._types import MmaOptions, NumPyMatrix, Operand, Target, Tensor
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 class Evidence(NamedTuple):
@@ -41,17 +44,19 @@ class Evidence(NamedTuple):
 def _refusing(of: type, name: str) -> Callable[..., Any]:
     """Makes a method of the library's classes raise Error for wrong arguments."""
     method = getattr(of, name)
-    said = str(method.__nb_signature__[0][0]).removeprefix("def ").replace("self, ", "").replace(", /", "")
+    signature = str(method.__nb_signature__[0][0]).removeprefix("def ").replace("self, ", "").replace(", /", "")
 
     @functools.wraps(method)
     def called(self: Any, *args: Any, **kwargs: Any) -> Any:
         try:
             return method(self, *args, **kwargs)
         except TypeError as error:
+            if "incompatible function arguments" not in str(error):  # raised by what the method calls
+                raise
             kinds = [type(arg).__name__ for arg in args] + [
                 f"{key}: {type(kwarg).__name__}" for key, kwarg in kwargs.items()
             ]
-            raise refuse(f"{of.__name__}.{name}", f"({', '.join(kinds)})", said) from error
+            raise refuse(f"{of.__name__}.{name}", f"({', '.join(kinds)})", signature, kind=ArgumentError) from error
 
     return called
 
@@ -86,10 +91,10 @@ def instruction(text: str | Instruction, **immediates: int) -> Instruction:
     >>> instruction("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16").k
     16
     """
-    one = _parsed(text.strip()) if isinstance(text, str) else text
+    parsed = _parsed(text.strip()) if isinstance(text, str) else text
     for name, value in immediates.items():
-        one = one.with_immediate(name, value)
-    return one
+        parsed = parsed.with_immediate(name, value)
+    return parsed
 
 
 FieldValue = bool | int | str
@@ -107,7 +112,7 @@ def _fields_of(family: str) -> dict[str, tuple[Any, str, list[str], bool]]:
 def _made(family: str, fields: dict[str, Any]) -> Instruction:
     """The instruction with these fields; None, or an empty format name, omits a field."""
     known = _fields_of(family)
-    given = {}
+    made = {}
     for name, value in fields.items():
         is_format = name in known and known[name][3]
         if value is not None and not (is_format and isinstance(value, str) and value == ""):
@@ -117,8 +122,8 @@ def _made(family: str, fields: dict[str, Any]) -> Instruction:
                 except TypeError:
                     if type(value).__name__ not in ("bool", "bool_"):
                         raise refuse(name, shown(value), "a flag, a 64-bit number or a word") from None
-            given[name] = format_named(value, name) if is_format else value
-    return _core.make_instruction(family, given)
+            made[name] = format_named(value, name) if is_format else value
+    return _core.make_instruction(family, made)
 
 
 def _factory(family: str) -> Callable[[Callable[..., Instruction]], Callable[..., Instruction]]:
@@ -135,8 +140,8 @@ def _factory(family: str) -> Callable[[Callable[..., Instruction]], Callable[...
             )
             legal = "" if is_format or not words else f" ({', '.join(word for word in words if word)})"
             lines.append(f"    {name:<18}  {meaning}{legal}" + (f"; {default!r}" if default != "" else ""))
-        function.__doc__ = (
-            f"{function.__doc__}\n\n    Fields, with the value of each where none is given:\n\n" + "\n".join(lines)
+        function.__doc__ = f"{function.__doc__}\n\n    Fields, each with its meaning and its default:\n\n" + "\n".join(
+            lines
         )
         function.__signature__ = inspect.Signature(list(parameters.values()), return_annotation=Instruction)  # type: ignore[attr-defined]
         return function
@@ -220,10 +225,10 @@ def evidence(of: str | Instruction | Plan, target: Target | None = None) -> Evid
     return Evidence(**_core.evidence(chained, on), plan=of.evidence)
 
 
-def _shaped(one: Instruction, a: Any, b: Any, c: Any, scale_a: Any, stored: bool) -> Instruction:
+def _shaped(mnemonic: Instruction, a: Any, b: Any, c: Any, scale_a: Any, stored: bool) -> Instruction:
     """A tcgen05.mma given by its mnemonic: M, N, K and types come from the arrays."""
     a_format, b_format = format_of(a), format_of(b)
-    if (a_format == "u8" and one.a not in ("s8", "u8")) or (b_format == "u8" and one.b not in ("s8", "u8")):
+    if (a_format == "u8" and mnemonic.a not in ("s8", "u8")) or (b_format == "u8" and mnemonic.b not in ("s8", "u8")):
         raise refuse(
             "a and b",
             "uint8",
@@ -243,20 +248,60 @@ def _shaped(one: Instruction, a: Any, b: Any, c: Any, scale_a: Any, stored: bool
         scale_type = {"e4m3": "ue4m3"}.get(of, of)
         if scale_type != "u8":
             fields["scale_type"] = scale_type
-    return _with_fields(one, **fields)
+    return _with_fields(mnemonic, **fields)
 
 
+@overload
+def mma(
+    instruction: str | Instruction,
+    a: NumPyMatrix,
+    b: Operand,
+    c: Operand | None = ...,
+    *,
+    return_target: Literal[False] = ...,
+    **options: Unpack[MmaOptions],
+) -> np.ndarray: ...
+@overload
+def mma(
+    instruction: str | Instruction,
+    a: NumPyMatrix,
+    b: Operand,
+    c: Operand | None = ...,
+    *,
+    return_target: Literal[True],
+    **options: Unpack[MmaOptions],
+) -> tuple[np.ndarray, str]: ...
+@overload
+def mma(
+    instruction: str | Instruction,
+    a: Tensor,
+    b: Operand,
+    c: Operand | None = ...,
+    *,
+    return_target: Literal[False] = ...,
+    **options: Unpack[MmaOptions],
+) -> Tensor: ...
+@overload
+def mma(
+    instruction: str | Instruction,
+    a: Tensor,
+    b: Operand,
+    c: Operand | None = ...,
+    *,
+    return_target: Literal[True],
+    **options: Unpack[MmaOptions],
+) -> tuple[Tensor, str]: ...
 @public
 def mma(
     instruction: str | Instruction,
-    a: ArrayLike,
-    b: ArrayLike,
-    c: ArrayLike | None = None,
+    a: Operand,
+    b: Operand,
+    c: Operand | None = None,
     *,
     target: Target | None = None,
-    scale_a: ArrayLike | Tiled | None = None,
-    scale_b: ArrayLike | Tiled | None = None,
-    metadata: ArrayLike | None = None,
+    scale_a: Operand | Tiled | None = None,
+    scale_b: Operand | Tiled | None = None,
+    metadata: Operand | None = None,
     threads: int = 1,
     return_target: bool = False,
 ) -> Any:
@@ -271,7 +316,7 @@ def mma(
                   bitmma.tiled(...)
     metadata      [..., M, chunks], four bits each as uint8, for a sparse A in stored form, [..., M, K/2]
     target        a GPU: its PTX name, "H100", "9.0", (9, 0). None: `Instruction.default_target`. For mma.sync,
-                  other targets may give other bits
+                  results may differ between targets
     threads       0: all cores
     return_target   True: returns (D, target), with the PTX name of the GPU whose bits these are
 
@@ -279,15 +324,15 @@ def mma(
     unsigned integers of the same width are raw codes. Leading axes are a batch and broadcast. m8n8k4 of f16, which is
     four products, takes [..., 4, 8, 4], [..., 4, 4, 8] and [..., 4, 8, 8].
 
-    Returns D, [..., M, N], a NumPy array of D's type, or a torch tensor if A is one. Raises Error with all problems.
-    `threads` changes no bit; the GIL is released during the computation.
+    Returns D, [..., M, N], a NumPy array of D's type, or a torch tensor if an operand is one. Raises Error with all
+    problems. `threads` changes no bit; the GIL is released during the computation.
 
     >>> a = np.ones((16, 16), np.float16); b = np.ones((16, 8), np.float16)
     >>> mma("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", a, b)[0, 0]
     np.float32(16.0)
     """
-    one: Any
-    reference: Any = a
+    parsed: Any
+    given = (a, b, c, scale_a, scale_b, metadata)
     for name, operand in (("a", a), ("b", b)):
         if operand is None:
             raise refuse(name, "None", "a matrix")
@@ -296,31 +341,38 @@ def mma(
     ):  # their shapes count bytes
         a, b = to_numpy(a, "a"), to_numpy(b, "b")
     if isinstance(instruction, str):
-        one = _parsed(instruction.strip())
-        if one.family == "tcgen05" and "<" not in instruction:  # template arguments of an atom say them
-            one = _shaped(one, a, b, c, scale_a, metadata is not None)
+        parsed = _parsed(instruction.strip())
+        if parsed.family == "tcgen05" and "<" not in instruction:  # template arguments of an atom say them
+            parsed = _shaped(parsed, a, b, c, scale_a, metadata is not None)
     else:
-        one = instruction
+        parsed = instruction
     for name, scale in (("scale_a", scale_a), ("scale_b", scale_b)):
-        if scale is not None and not one.scale_count:
+        if scale is not None and not parsed.scale_count:
             raise refuse(
                 name,
                 "given",
                 "None: the instruction has no block scales",
                 "instructions with .block_scale in their name have them",
             )
-    of_a: Any = scale_a.scales(one.m, one.scale_count) if isinstance(scale_a, Tiled) else scale_a
-    of_b: Any = scale_b.scales(one.n, one.scale_count).T if isinstance(scale_b, Tiled) else scale_b
-    a_codes = codes_as(a, one.a, "a")
-    b_codes = codes_as(b, one.b, "b")
-    c_codes = None if c is None else codes_as(c, one.c, "c")
-    scale_a_codes = None if of_a is None else codes_as(of_a, one.scale_type, "scale_a")
-    scale_b_codes = None if of_b is None else codes_as(of_b, one.scale_type, "scale_b")
+    of_a: Any = scale_a.scales(parsed.m, parsed.scale_count) if isinstance(scale_a, Tiled) else scale_a
+    of_b: Any = scale_b.scales(parsed.n, parsed.scale_count).T if isinstance(scale_b, Tiled) else scale_b
+    a_codes = codes_as(a, parsed.a, "a")
+    b_codes = codes_as(b, parsed.b, "b")
+    c_codes = None if c is None else codes_as(c, parsed.c, "c")
+    scale_a_codes = None if of_a is None else codes_as(of_a, parsed.scale_type, "scale_a")
+    scale_b_codes = None if of_b is None else codes_as(of_b, parsed.scale_type, "scale_b")
     nibbles = None if metadata is None else codes_as(metadata, "u8", "metadata")
     operands: tuple[np.ndarray | None, ...] = (a_codes, b_codes, c_codes, scale_a_codes, scale_b_codes, nibbles)
-    m, n, products = one.m, one.n, one.products
+    m, n, products = parsed.m, parsed.n, parsed.products
     if products > 1:
-        shapes = {"a": (m, one.k), "b": (one.k, n), "c": (m, n), "scale_a": None, "scale_b": None, "metadata": None}
+        shapes = {
+            "a": (m, parsed.k),
+            "b": (parsed.k, n),
+            "c": (m, n),
+            "scale_a": None,
+            "scale_b": None,
+            "metadata": None,
+        }
         operands = tuple(
             _stacked(array, products, name, shape)
             for array, (name, shape) in zip(operands, shapes.items(), strict=True)
@@ -328,30 +380,29 @@ def mma(
     batch: tuple[int, ...] = ()
     if any(array is not None and array.ndim > 2 for array in operands):
         operands, batch = _batched(operands)
-    d = np.empty((*batch, products, m, n) if products > 1 else (*batch, m, n), _dtypes[one.d])
+    d = np.empty((*batch, products, m, n) if products > 1 else (*batch, m, n), _dtypes[parsed.d])
     x, y, z, scales_x, scales_y, chosen = operands
     if chosen is not None and chosen.size and chosen.max() > 15:
         raise refuse("metadata", f"numbers up to {chosen.max()}", "0..15: the four bits of a chunk, one chunk per byte")
     try:
-        _core.multiply_into(one, target, x, y, z, scales_x, scales_y, chosen, d, threads)
+        _core.multiply_into(parsed, target, x, y, z, scales_x, scales_y, chosen, d, threads)
     except Error:
         # An instruction that the target lacks has no right shapes.
-        if wrong := one.violations(target):
+        if wrong := parsed.violations(target):
             raise Error(wrong) from None
-        for name, array, stored in (("a", a_codes, one.a), ("b", b_codes, one.b)):
-            if stored == "e2m1" and array.dtype == np.uint8 and one.k // 2 in array.shape[-2:]:
+        for name, array, stored in (("a", a_codes, parsed.a), ("b", b_codes, parsed.b)):
+            if stored == "e2m1" and array.dtype == np.uint8 and parsed.k // 2 in array.shape[-2:]:
                 raise refuse(
                     name,
                     f"shape {array.shape}, half of K",
-                    f"K = {one.k} codes of e2m1, one per byte",
+                    f"K = {parsed.k} codes of e2m1, one per byte",
                     f'for two codes per byte, use bitmma.codes({name}, "e2m1", packed=True)',
                 ) from None
-        if max(a_codes.shape[-2:], default=0) > 2 * max(one.m, one.k) or b_codes.shape[-1:] > (2 * n,):
-            raise _whole(one, a, b) from None
+        if max(a_codes.shape[-2:], default=0) > 2 * max(parsed.m, parsed.k) or b_codes.shape[-1:] > (2 * n,):
+            raise _whole(parsed, a, b) from None
         raise
-    if _is_torch(reference):
-        d = like(reference, d)
-    return (d, target or one.default_target) if return_target else d
+    d = like(given, d)
+    return (d, target or parsed.default_target) if return_target else d
 
 
 @public
@@ -370,23 +421,24 @@ def bind(instruction: str | Instruction, target: Target | None = None) -> Bound:
         chain                  True: D of each product is C of the next, and the result is the last D
     Arrays of [products, 32, registers] are a batch; the others apply to all of its products.
 
-    Raises Error if the target lacks the instruction, and for operands that it does not have.
+    Raises Error if the target lacks the instruction, and for operands that it does not have. It takes NumPy's arrays
+    alone, for the sake of speed: of a torch tensor pass tensor.numpy().
 
     >>> run = bind("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", "sm_90a")
     >>> ones = np.full((32, 4), 0x3C003C00, np.uint32)
     >>> run(ones, ones[:, :2].copy(), np.zeros((32, 4), np.float32)).view(np.float32)[0]
     array([16., 16., 16., 16.], dtype=float32)
     """
-    one: Any = _parsed(instruction.strip()) if isinstance(instruction, str) else instruction
-    bound: Bound = _core.bind(one, target)
+    parsed: Any = _parsed(instruction.strip()) if isinstance(instruction, str) else instruction
+    bound: Bound = _core.bind(parsed, target)
     return bound
 
 
-def _whole(one: Instruction, a: Any, b: Any) -> Error:
+def _whole(parsed: Instruction, a: Any, b: Any) -> Error:
     return refuse(
         "a and b",
         f"{np.shape(a)} and {np.shape(b)}",
-        f"(..., {one.m}, {one.k}) and (..., {one.k}, {one.n}): one instruction",
+        f"(..., {parsed.m}, {parsed.k}) and (..., {parsed.k}, {parsed.n}): one instruction",
         "bitmma.gemm computes a whole product",
     )
 

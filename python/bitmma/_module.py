@@ -18,7 +18,7 @@ import numpy as np
 
 from . import _core
 from ._arguments import public, text
-from ._arrays import _is_torch, require_memory_of
+from ._arrays import _is_torch, refuse_mask, require_memory_of
 from ._errors import count_of, flag_of, refuse, shown
 
 _core_any: Any = _core
@@ -26,8 +26,7 @@ _core_any: Any = _core
 
 def memory_of(value: Any, field: str = "argument") -> np.ndarray | None:
     """The memory of a NumPy or torch array as writable bytes; None for a number."""
-    if isinstance(value, np.ma.MaskedArray):
-        raise refuse(field, "a masked array", "an array without a mask", "use array.filled(0), or another fill value")
+    refuse_mask(value, field)
     if _is_torch(value):
         import torch
 
@@ -62,8 +61,7 @@ def memory_of(value: Any, field: str = "argument") -> np.ndarray | None:
 
 def bytes_of(value: Any, field: str) -> bytes:
     """A copy of the bytes of a bytes-like object, or of the elements of an array in row-major order."""
-    if isinstance(value, np.ma.MaskedArray):
-        raise refuse(field, "a masked array", "an array without a mask", "use array.filled(0), or another fill value")
+    refuse_mask(value, field)
     if _is_torch(value):
         require_memory_of(value, field)
         memory = memory_of(value.contiguous().reshape(-1), field)
@@ -83,8 +81,8 @@ def bytes_of(value: Any, field: str) -> bytes:
 
 def sizes_of(value: Any, field: str) -> tuple[int, ...]:
     """A number, or a tuple of numbers, of 0 or more."""
-    given = value if isinstance(value, (tuple, list)) else (value,)
-    return tuple(count_of(size, field, 0, 2**63 - 1) for size in given)
+    sizes = value if isinstance(value, (tuple, list)) else (value,)
+    return tuple(count_of(size, field, 0, 2**63 - 1) for size in sizes)
 
 
 def dtype_named(value: Any, field: str) -> np.dtype:
@@ -125,7 +123,7 @@ class Parameter(NamedTuple):
 
     name: str
     type: str
-    """Of an element: "u64", "f32", "b8"."""
+    """The type of an element: "u64", "f32", "b8"."""
     bytes: int
     offset: int
     """In the bytes of all parameters."""
@@ -138,7 +136,7 @@ class Entry(NamedTuple):
     name: str
     parameters: list[Parameter]
     parameter_bytes: int
-    """Of all parameters."""
+    """The bytes of all parameters together."""
     required_block: tuple[int, ...]
     """.reqntid; empty: none."""
     most_block: tuple[int, ...]
@@ -158,7 +156,7 @@ class Variable(NamedTuple):
     space: str
     """"global" or "const"."""
     type: str
-    """Of an element."""
+    """The type of an element."""
     bytes: int
     align: int
 

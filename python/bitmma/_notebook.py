@@ -83,9 +83,10 @@ def plan(text: str, fields: dict[str, Any], evidence: dict[str, str]) -> str:
     )
 
 
-def diagnosis(one: Any) -> str:
+def diagnosis(result: Any) -> str:
     """The findings that explain wrong outputs, one per row."""
-    caption = f"{one.wrong} of {one.outputs} outputs in {one.cases} cases are wrong; {one.tried} faults were tried"
+    tried = f"{result.tried} faults were tried"
+    caption = f"{result.wrong} of {result.outputs} outputs in {result.cases} cases are wrong; {tried}"
     rows = [
         (
             " and ".join(fault.what for fault in finding.faults),
@@ -93,7 +94,7 @@ def diagnosis(one: Any) -> str:
             finding.right_broken,
             "; ".join(fault.fix for fault in finding.faults),
         )
-        for finding in one.findings
+        for finding in result.findings
     ]
     return table(("what fits", "wrong outputs explained", "right ones broken", "fix"), rows, caption)
 

@@ -22,7 +22,7 @@ class Quantized(NamedTuple):
     """A quantised matrix: element = code * scale of its block * tensor_scale."""
 
     codes: Any
-    """[rows, cols] in the recipe's element format: float8_*, or float4_e2m1fn, one code per element. Of torch tensors:
+    """[rows, cols] in the recipe's element format: float8_*, or float4_e2m1fn, one code per element. For torch tensors:
     uint8 for types that torch lacks."""
     scales: Any
     """[rows / block rows, cols / block cols]: float8_e8m0fnu, float8_e4m3fn, or float32."""
@@ -44,12 +44,12 @@ class Quantized(NamedTuple):
         raw = np.asarray(codes.array).view(np.uint8)
         if raw.shape[1] % 2:
             raise refuse("columns", raw.shape[1], "an even number, because each byte has two codes")
-        return like(self.scales, raw[:, ::2] | raw[:, 1::2] << 4)
+        return like((self.codes, self.scales), raw[:, ::2] | raw[:, 1::2] << 4)
 
     @property
     def tiled(self) -> Any:
         """One-byte scales in cuBLAS' tiles of 128 x 4, with a row of scales for every row of codes."""
-        return like(self.scales, tile(self._scales_by_row()))
+        return like((self.codes, self.scales), tile(self._scales_by_row()))
 
     def _codes(self) -> Codes:
         """The codes with the recipe's format, which the type of a torch tensor may not show."""
@@ -83,8 +83,8 @@ def _elements() -> dict[str, str]:
 
 def _codes_like(x: Any, codes: np.ndarray, element: str) -> Any:
     """Codes as the type of `x`: bytes of one code where torch lacks the type."""
-    made = like(x, codes.view(dtype_of(element)))
-    return like(x, codes.view(np.uint8)) if _is_torch(x) and not _is_torch(made) else made
+    made = like((x,), codes.view(dtype_of(element)))
+    return like((x,), codes.view(np.uint8)) if _is_torch(x) and not _is_torch(made) else made
 
 
 def _reads_f32_scales(plan: Any) -> bool:
@@ -140,10 +140,10 @@ def quantize(x: Any, recipe: str, *, torch_device: str | None = None, threads: i
         warnings.warn(one, stacklevel=3)
     if tensor_scale is not None:
         number = tensor_scale.view(np.float32).reshape(())
-        tensor_scale = number[()] if (made := like(x, number)) is number else made
+        tensor_scale = number[()] if (made := like((x,), number)) is number else made
     return Quantized(
         _codes_like(x, codes, element),
-        like(x, scales.view(dtype_of(scale))),
+        like((x,), scales.view(dtype_of(scale))),
         tensor_scale,
         recipe,
         (block[0], block[1]),
@@ -162,7 +162,7 @@ def quantize_recipes() -> list[dict[str, Any]]:
     return [{**row, "block": tuple(row["block"])} for row in cast(Any, _core.quantize_recipes())]
 
 
-@public
+@public(renamed={"output": "out_dtype", "dtype": "out_dtype"})
 def quantized_gemm(a: Quantized, b: Quantized, plan: Any = None, **keywords: Any) -> Any:
     """The product of two quantised matrices, A [M, K] and B [N, K]: `gemm` with their codes and scales.
 
@@ -177,29 +177,28 @@ def quantized_gemm(a: Quantized, b: Quantized, plan: Any = None, **keywords: Any
     array([[64., 64.],
            [64., 64.]], dtype=float32)
     """
-    for name, given in (("a", a), ("b", b)):
-        if not isinstance(given, Quantized):
-            raise refuse(name, type(given).__name__, "a result of bitmma.quantize")
-    levels = [one.tensor_scale for one in (a, b) if one.tensor_scale is not None]
+    for name, operand in (("a", a), ("b", b)):
+        if not isinstance(operand, Quantized):
+            raise refuse(name, type(operand).__name__, "a result of bitmma.quantize")
+    levels = [quantized.tensor_scale for quantized in (a, b) if quantized.tensor_scale is not None]
     if levels:
         if "alpha" in keywords:
             raise refuse("alpha", keywords["alpha"], "omitted: alpha is the product of the tensors' scales")
         keywords["alpha"] = float(np.prod(np.array([float(level) for level in levels], np.float32), dtype=np.float32))
     scales: dict[str, Any] = {}
     reads_f32 = _reads_f32_scales(plan)
-    for name, one in (("a", a), ("b", b)):
-        codes = _as_codes(one.scales, "ue4m3")
+    for name, quantized in (("a", a), ("b", b)):
+        codes = _as_codes(quantized.scales, "ue4m3")
         is_f32 = codes.format in ("f32", "tf32")
         value: Any
         if is_f32:
-            value = one.scales
+            value = quantized.scales
         elif reads_f32 and codes.format == "ue8m0":
             is_f32, value = True, codes.array.view(dtype_of("ue8m0")).astype(np.float32)
         else:
-            value = one._scales_by_k()
+            value = quantized._scales_by_k()
         scales[("scale_" if is_f32 else "sf") + name] = value if name == "a" else value.T
     left, right = (operand._codes() if _is_torch(operand.codes) else operand.codes for operand in (a, b))
     made = gemm(left, right.T, plan, **scales, **keywords)
-    if not _is_torch(a.codes):
-        return made
-    return (like(a.codes, made[0]), *made[1:]) if isinstance(made, tuple) else like(a.codes, made)
+    operands = (a.codes, a.scales, b.codes, b.scales)
+    return (like(operands, made[0]), *made[1:]) if isinstance(made, tuple) else like(operands, made)

@@ -35,6 +35,7 @@ from ._captured import (
 )
 from ._errors import Error, count_of, flag_of, printable, refuse, shown, threads_of
 from ._gemm import find_plans, gemm
+from ._replay_arguments import bound, float_of
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class Verdict:
             "cannot say": "cannot say",
             "moves": "moves elements",
         }[self.status]
-        more = "; ".join(one for one in (self.where, self.why) if one)
+        more = "; ".join(filter(None, (self.where, self.why)))
         return printable(f"{self.index} {self.op}: {text}{': ' + more if more else ''}")
 
 
@@ -100,15 +101,15 @@ class Replay(NamedTuple):
     def coverage(self) -> dict[str, Any]:
         """Which share of the operators and of their floating-point operations was recomputed."""
         counted = [verdict for verdict in self.verdicts if verdict.status != "moves"]
-        done = [one for one in counted if one.status != "cannot say"]
-        flops = sum(one.flops for one in counted)
+        done = [verdict for verdict in counted if verdict.status != "cannot say"]
+        flops = sum(verdict.flops for verdict in counted)
         return {
             "operators": len(counted),
             "recomputed": len(done),
             "flops": flops,
-            "flops_recomputed": sum(one.flops for one in done),
-            "outputs": sum(one.outputs for one in done),
-            "differ": sum(one.differ for one in done),
+            "flops_recomputed": sum(verdict.flops for verdict in done),
+            "outputs": sum(verdict.outputs for verdict in done),
+            "differ": sum(verdict.differ for verdict in done),
         }
 
     def to_dict(self) -> dict[str, Any]:
@@ -127,7 +128,7 @@ class Replay(NamedTuple):
         c = self.coverage()
         lines = [f"captured on {self.machine.get('gpu', 'a CPU')}, PyTorch {self.machine.get('torch')}"]
         differing = [verdict for verdict in self.verdicts if verdict.status == "differs"]
-        lines += [str(one) for one in differing[:10]]
+        lines += [str(verdict) for verdict in differing[:10]]
         lines += [f"... and {len(differing) - 10} more that differ"] if len(differing) > 10 else []
         reasons: dict[str, list[Verdict]] = {}
         for verdict in self.verdicts:
@@ -163,11 +164,11 @@ class Replay(NamedTuple):
 
 def _arguments_of(value: Any, values: Callable[[str], Value]) -> Any:
     if isinstance(value, list):
-        return [_arguments_of(one, values) for one in value]
+        return [_arguments_of(part, values) for part in value]
     if isinstance(value, dict):
         if "tensor" in value:
             return values(value["tensor"])
-        return float.fromhex(value["float"]) if "float" in value else value.get("other")
+        return float_of(value["float"]) if "float" in value else value.get("other")
     return value
 
 
@@ -179,11 +180,12 @@ def _operator(name: str) -> str:
 
 def _flops(op: str, shapes: list[list[int]], outputs: list[Tensor | None]) -> int:
     size = sum(math.prod(output.shape) for output in outputs[:1] if output)
-    if op.startswith(("aten.mm", "aten.bmm", "aten._scaled_mm", "aten._int_mm")) and shapes:
+    # Of tensors without these dimensions the operator is not recomputed.
+    if op.startswith(("aten.mm", "aten.bmm", "aten._scaled_mm", "aten._int_mm")) and shapes and shapes[0]:
         return 2 * size * shapes[0][-1]
-    if op.startswith(("aten.addmm", "aten._addmm")) and len(shapes) > 1:
+    if op.startswith(("aten.addmm", "aten._addmm")) and len(shapes) > 1 and shapes[1]:
         return 2 * size * shapes[1][-1]
-    if "attention" in op and len(shapes) > 1:
+    if "attention" in op and len(shapes) > 1 and len(shapes[1]) > 1:
         return 4 * size * shapes[1][-2]
     return size
 
@@ -246,19 +248,19 @@ class _Run:
             return self.values[number]
         if self.capture.tensors[number]["role"] == "weight":
             return self.capture.weight(number)
-        found = self.capture.recorded(number, self.rows)
-        if found is None:
+        recorded = self.capture.recorded(number, self.rows)
+        if recorded is None:
             raise CannotSay(
                 self.reasons.get(number, "an input is not stored, and the operator that made it was not recomputed")
             )
-        self.values[number] = found
-        return found
+        self.values[number] = recorded
+        return recorded
 
     def trusted(self) -> tuple[TrustedTensor, ...]:
         weights = {
             number: index
-            for index, one in reversed(list(enumerate(self.capture.operators)))
-            for number in reads_of(one)
+            for index, operator in reversed(list(enumerate(self.capture.operators)))
+            for number in reads_of(operator)
             if number in self.capture.own_weights
         }
         return tuple(
@@ -271,7 +273,7 @@ class _Run:
                     ),
                     *(TrustedTensor(number, Trust.not_recomputed, index) for number, index in self.as_recorded.items()),
                 ],
-                key=lambda one: one.operator,
+                key=lambda tensor: tensor.operator,
             )
         )
 
@@ -287,89 +289,84 @@ class _Run:
                     "memory_limit=... allows more",
                 )
 
-    def compute(self, one: dict[str, Any]) -> list[Value | None]:
-        op, outputs = _operator(one["op"]), [self.capture.about(number) for number in one["outputs"]]
+    def compute(self, operator: dict[str, Any]) -> list[Value | None]:
+        op, outputs = _operator(operator["op"]), [self.capture.about(number) for number in operator["outputs"]]
         if op.startswith(("aten.as_strided.", "aten.mean.", "aten.sum.")) and not all(
-            self.is_contiguous(number) for number in list(tensors_in(one["args"]))[:1]
+            self.is_contiguous(number) for number in list(tensors_in(operator["args"]))[:1]
         ):
             raise CannotSay("its input is not contiguous")
-        args = _arguments_of(one["args"], self.value)
+        rule = rules.rule_of(op)
+        if rule is None and op not in rules.views:
+            raise CannotSay("no rule for this operator", Reason.no_rule)
+        main = outputs[0] if outputs else None
+        if main is None:
+            raise CannotSay("the capture leaves out its main output", Reason.no_main_output)
+        args = _arguments_of(operator["args"], self.value)
         # Where the output lies decides no bit; its type and shape are recorded.
         options = {
-            name: _arguments_of(value, self.value) for name, value in one["kwargs"].items() if name not in _of_memory
+            name: _arguments_of(value, self.value)
+            for name, value in operator["kwargs"].items()
+            if name not in _of_memory
         }
-        if op in rules.views:
-            given, rest = args[0], args[1:]
-            rules.require_views(op, given.array, rest, options, outputs)
-            arrays = rules.views[op](given.array, *rest, **options)
-            masks = None if given.known is None else rules.views[op](given.known, *rest, **options)
-            if isinstance(arrays, list):
-                return [Value(array, None if masks is None else masks[i]) for i, array in enumerate(arrays)]
-            return [Value(arrays, masks)]
-        rule = rules.pointwise.get(op) or rules.of_rows.get(op) or rules.others.get(op)
         if rule is None:
-            raise CannotSay("no rule for this operator", Reason.no_rule)
+            return self.viewed(op, args, options, main, len(outputs))
         call = rules.Call(
+            main,
             outputs,
-            [kernel["name"] for kernel in one["kernels"]] if "kernels" in one else None,
-            one.get("slices", 0),
+            [kernel["name"] for kernel in operator["kernels"]] if "kernels" in operator else None,
+            operator.get("slices", 0),
             self.capture.machine,
             self.rows,
             self.threads,
-            one.get("generator"),
+            operator.get("generator"),
         )
-        made = rule(call, *args, **options)
+        arguments = bound(rule, (call,), args, options)
+        made = rule(*arguments.args, **arguments.kwargs)
         return made if isinstance(made, list) else [made]
+
+    def viewed(
+        self, op: str, args: list[Any], options: dict[str, Any], output: Tensor, outputs: int
+    ) -> list[Value | None]:
+        """The elements and, if only some are known, their mask: both move in the same way."""
+        move = rules.views[op]
+        arguments = bound(move, (), args, options)
+        rules.require_views(op, arguments.arguments, output, outputs)
+        x: Value = arguments.args[0]
+        rest = arguments.args[1:]
+        arrays: Any = move(x.array, *rest, **arguments.kwargs)
+        masks: Any = None if x.known is None else move(x.known, *rest, **arguments.kwargs)
+        if isinstance(arrays, list):
+            return [Value(array, None if masks is None else masks[i]) for i, array in enumerate(arrays)]
+        return [Value(arrays, masks)]
 
     def is_contiguous(self, number: str) -> bool:
         """By the captured strides. Extents of 1 do not matter."""
-        one, expected = self.capture.tensors[number], 1
-        for size, stride in zip(reversed(one["shape"]), reversed(one.get("strides", [])), strict=False):
+        tensor, expected = self.capture.tensors[number], 1
+        for size, stride in zip(reversed(tensor["shape"]), reversed(tensor.get("strides", [])), strict=False):
             if size != 1 and stride != expected:
                 return False
             expected *= size
         return True
 
-    def verdict(self, index: int, one: dict[str, Any]) -> Verdict:
-        capture, op, self.index = self.capture, one["op"], index
-        outputs = [capture.about(number) for number in one["outputs"]]
-        try:
-            flops = _flops(op, [capture.tensors[number]["shape"] for number in tensors_in(one["args"])], outputs)
-        except LookupError:
-            flops = 0
-        kernels = tuple(kernel["name"] for kernel in one.get("kernels", ()))
+    def verdict(self, index: int, operator: dict[str, Any]) -> Verdict:
+        capture, op, self.index = self.capture, operator["op"], index
+        outputs = [capture.about(number) for number in operator["outputs"]]
+        flops = _flops(op, [capture.tensors[number]["shape"] for number in tensors_in(operator["args"])], outputs)
+        kernels = tuple(kernel["name"] for kernel in operator.get("kernels", ()))
         made: list[Value | None] | None = None
-        if (not outputs or outputs[0] is None) and rules.is_known(_operator(op)):
-            return Verdict(
-                index,
-                op,
-                "cannot say",
-                0,
-                0,
-                flops,
-                why="the capture leaves out its main output",
-                kernels=kernels,
-                code=Reason.no_main_output,
-            )
         try:
-            made = self.compute(one)
+            made = self.compute(operator)
         except Differs as error:
             return Verdict(index, op, "differs", 1, 1, flops, why=str(error), kernels=kernels)
         except (CannotSay, Error, MemoryError) as error:
             reason = str(error).partition("\n")[0] or "not enough memory"
             code = error.reason if isinstance(error, CannotSay) else Reason.not_recomputed
-        except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
-            # The rules take what a stranger's file says as the arguments of Python functions and of NumPy.
-            reason, code = (
-                f"its arguments are not those that the rule expects: {shown(str(error))}",
-                Reason.not_recomputed,
-            )
         if made is None:
-            self.reasons |= {number: reason for number in one["outputs"] if number is not None}
+            self.reasons |= {number: reason for number in operator["outputs"] if number is not None}
             return Verdict(
                 index,
                 op,
-                "moves" if op in rules.views else "cannot say",
+                "moves" if op in rules.views and code != Reason.no_main_output else "cannot say",
                 0,
                 0,
                 flops,
@@ -379,7 +376,7 @@ class _Run:
             )
         compared, differ, where, why = 0, 0, "", ""
         stored, main = False, 0
-        for number, about, value in zip(one["outputs"], outputs, made, strict=False):
+        for number, about, value in zip(operator["outputs"], outputs, made, strict=False):
             if number is None or value is None or about is None:
                 continue
             if value.array.shape != about.shape or value.array.dtype != about.dtype:
@@ -401,13 +398,13 @@ class _Run:
                     self.values[number] = recorded
                 count, places = _compared(value, recorded)
                 compared, differ = compared + count, differ + len(places)
-                main += count if number == one["outputs"][0] else 0
+                main += count if number == operator["outputs"][0] else 0
                 if count or not value.array.size:
                     self.recomputed.add(number)
                 if len(places) and not where:
                     where = _where(places, about.shape, count)
                     if self.explain and not self.end_to_end:
-                        why = self.cause(one, value, recorded, places)
+                        why = self.cause(operator, value, recorded, places)
             if self.end_to_end or recorded is None:
                 self.values[number] = value
                 self.recomputed.add(number)
@@ -455,20 +452,20 @@ class _Run:
             )
         return Verdict(index, op, "same", compared, 0, flops, kernels=kernels)
 
-    def cause(self, one: dict[str, Any], made: Value, recorded: Value, places: np.ndarray) -> str:
+    def cause(self, operator: dict[str, Any], made: Value, recorded: Value, places: np.ndarray) -> str:
         """What gives the recorded bits instead."""
         try:
-            if _operator(one["op"]) in ("aten.mm.default", "aten.addmm.default"):
-                return self.cause_of_product(one, made, recorded, places)
-            if "dot_product" in one["op"]:
-                return self.cause_of_attention(one, recorded)
+            if _operator(operator["op"]) in ("aten.mm.default", "aten.addmm.default"):
+                return self.cause_of_product(operator, made, recorded, places)
+            if "dot_product" in operator["op"]:
+                return self.cause_of_attention(operator, recorded)
         except (CannotSay, Differs, Error):
             pass
         return ""
 
-    def cause_of_product(self, one: dict[str, Any], made: Value, recorded: Value, places: np.ndarray) -> str:
-        given = _arguments_of(one["args"], self.value)
-        bias, (a, b) = (given[0].array if len(given) == 3 else None), given[-2:]
+    def cause_of_product(self, operator: dict[str, Any], made: Value, recorded: Value, places: np.ndarray) -> str:
+        args = _arguments_of(operator["args"], self.value)
+        bias, (a, b) = (args[0].array if len(args) == 3 else None), args[-2:]
         known = np.flatnonzero((a.mask().all(-1)) & recorded.mask().all(-1))
         rows, cols = np.union1d(np.unique(places[:, 0])[:12], known[:4]), np.unique(places[:, -1])
         if len(cols) == 1 and 2 * len(places) > np.count_nonzero((recorded.mask() & made.mask())[:, cols[0]]):
@@ -478,10 +475,12 @@ class _Run:
         left, right = np.ascontiguousarray(a.array[rows]), np.ascontiguousarray(b.array[:, cols])
         d = np.ascontiguousarray(recorded.array[rows][:, cols])
         more = None if bias is None or bias.ndim != 1 else bias[cols]
-        found = find_plans(left, right, d, bias=more, timeout=15, threads=self.threads)
-        if len(found):
-            others = f", or of {len(found.families) - 1} other families" if len(found.families) > 1 else ""
-            return f"the recorded bits are those of another plan: {found.families[0].name}{others}"
+        plans = find_plans(left, right, d, bias=more, timeout=15, threads=self.threads)
+        if len(plans):
+            others = f", or of {len(plans.families) - 1} other families" if len(plans.families) > 1 else ""
+            return f"the recorded bits are those of another plan: {plans.families[0].name}{others}"
+        if not b.array.size:
+            return ""
         weights = right.astype(np.float32)
         for text, scale in (
             ("a scale for all", np.abs(b.array.astype(np.float32)).max() / 448),
@@ -491,9 +490,9 @@ class _Run:
             rounded = ((weights / scale).astype(ml_dtypes.float8_e4m3fn).astype(np.float32) * scale).astype(
                 b.array.dtype
             )
-            name = " + ".join(kernel["name"] for kernel in one.get("kernels", ()))
+            name = " + ".join(kernel["name"] for kernel in operator.get("kernels", ()))
             if (
-                gemm(left, rounded, bias=more, kernel=name, split_k=one.get("slices", 0)).view(_words(d))
+                gemm(left, rounded, bias=more, kernel=name, split_k=operator.get("slices", 0)).view(_words(d))
                 == d.view(_words(d))
             ).all():
                 return f"the recorded bits are those of weights that were rounded to e4m3, with {text}"
@@ -505,7 +504,7 @@ class _Run:
                     "flat",
                     bias=more,
                     target=target,
-                    output={2: "bf16" if d.dtype != np.float16 else "f16", 4: "f32"}[d.dtype.itemsize],
+                    out_dtype={2: "bf16" if d.dtype != np.float16 else "f16", 4: "f32"}[d.dtype.itemsize],
                 )
             except Error:
                 continue
@@ -513,15 +512,15 @@ class _Run:
                 return f"the recorded bits are those of one chain over K on {target}"
         return "no plan of the search gives the recorded bits"
 
-    def cause_of_attention(self, one: dict[str, Any], recorded: Value) -> str:
-        args = _arguments_of(one["args"], self.value)
+    def cause_of_attention(self, operator: dict[str, Any], recorded: Value) -> str:
+        args = _arguments_of(operator["args"], self.value)
         q, k, v = args[:3]
-        options = {name: _arguments_of(value, self.value) for name, value in one["kwargs"].items()}
+        options = {name: _arguments_of(value, self.value) for name, value in operator["kwargs"].items()}
         causal = (
             args[4]
-            if "flash" in one["op"] and len(args) > 4
+            if "flash" in operator["op"] and len(args) > 4
             else args[6]
-            if "efficient" in one["op"] and len(args) > 6
+            if "efficient" in operator["op"] and len(args) > 6
             else options.get("is_causal", False)
         )
         scale = {"scale": options["scale"]} if options.get("scale") is not None else {}
@@ -546,11 +545,11 @@ class _Run:
 def _files(weights: Any) -> list[Path]:
     if not isinstance(weights, (str, bytes, os.PathLike, list, tuple)):
         raise refuse("weights", shown(weights), "the path of a safetensors file or of a folder, or a list of them")
-    listed = [path_of(one, "weights") for one in (weights if isinstance(weights, (list, tuple)) else [weights])]
+    listed = [path_of(name, "weights") for name in (weights if isinstance(weights, (list, tuple)) else [weights])]
     return [
         path
-        for one in listed
-        for path in (sorted(Path(one).glob("*.safetensors")) if Path(one).is_dir() else [Path(one)])
+        for name in listed
+        for path in (sorted(Path(name).glob("*.safetensors")) if Path(name).is_dir() else [Path(name)])
     ]
 
 
@@ -604,7 +603,9 @@ def replay(
         if progress is not None:
             progress(index + 1, len(run.capture.operators))
     trusted = run.trusted()
-    counts = {reason.value: sum(one.reason == reason for one in trusted) for reason in Trust if reason != Trust.input}
+    counts = {
+        reason.value: sum(tensor.reason == reason for tensor in trusted) for reason in Trust if reason != Trust.input
+    }
     return Replay(verdicts, run.capture.machine, time.monotonic() - begun, run.end_to_end, counts, trusted)
 
 
@@ -645,9 +646,8 @@ class CapturesCompared:
         )
 
 
-def _first_input_that_differs(runs: tuple[_Run, _Run], ones: tuple[dict[str, Any], dict[str, Any]]) -> str:
-    given = [reads_of(one) for one in ones]
-    for numbers in zip(*given, strict=False):
+def _first_input_that_differs(runs: tuple[_Run, _Run], operators_here: tuple[dict[str, Any], dict[str, Any]]) -> str:
+    for numbers in zip(*(reads_of(operator) for operator in operators_here), strict=False):
         abouts = [run.capture.tensors[number] for run, number in zip(runs, numbers, strict=True)]
         if abouts[0]["role"] == abouts[1]["role"] == "weight":
             if abouts[0]["sha256"] != abouts[1]["sha256"]:
@@ -666,7 +666,7 @@ def _first_input_that_differs(runs: tuple[_Run, _Run], ones: tuple[dict[str, Any
     return ""
 
 
-def _plain(one: dict[str, Any]) -> list[Any]:
+def _plain(operator: dict[str, Any]) -> list[Any]:
     """The arguments without tensors."""
 
     def plain(value: Any) -> Any:
@@ -675,34 +675,36 @@ def _plain(one: dict[str, Any]) -> list[Any]:
         return "a tensor" if isinstance(value, dict) and "tensor" in value else value
 
     return [
-        *plain(one["args"]),
-        *(f"{name} = {plain(value)}" for name, value in sorted(one["kwargs"].items()) if name not in _of_memory),
+        *plain(operator["args"]),
+        *(f"{name} = {plain(value)}" for name, value in sorted(operator["kwargs"].items()) if name not in _of_memory),
     ]
 
 
-def _recorded_outputs(run: _Run, one: dict[str, Any]) -> list[Value | None]:
-    return [None if number is None else run.capture.recorded(number, run.rows) for number in one["outputs"]]
+def _recorded_outputs(run: _Run, operator: dict[str, Any]) -> list[Value | None]:
+    return [None if number is None else run.capture.recorded(number, run.rows) for number in operator["outputs"]]
 
 
 @public(first=path_of, second=path_of, weights=unchecked)
 def compare_captures(first: str | Path, second: str | Path, *, weights: Any = (), threads: int = 0) -> CapturesCompared:
     """The first operator whose outputs differ in two captures of the same operators, and why: other inputs, another
-    weight, another kernel. Each capture's own verdict about this operator tells which of the two follows from its
+    weight, another kernel. Each capture's own verdict about this operator shows which of the two follows from its
     inputs.
 
     `weights` are paths of safetensors files, as in `replay`.
     """
     files = _files(weights)
-    runs = tuple(_Run(Capture(Path(one), files), None, threads_of(threads), False, True) for one in (first, second))
+    runs = tuple(_Run(Capture(Path(path), files), None, threads_of(threads), False, True) for path in (first, second))
     both = (runs[0], runs[1])
     outputs = 0
-    for index, ones in enumerate(zip(both[0].capture.operators, both[1].capture.operators, strict=False)):
-        if ones[0]["op"] != ones[1]["op"]:
-            return CapturesCompared(index, ones[0]["op"], f"the other capture has {ones[1]['op']} here", (), outputs)
-        stored = [_recorded_outputs(run, one) for run, one in zip(both, ones, strict=True)]
+    for index, operators_here in enumerate(zip(both[0].capture.operators, both[1].capture.operators, strict=False)):
+        if operators_here[0]["op"] != operators_here[1]["op"]:
+            return CapturesCompared(
+                index, operators_here[0]["op"], f"the other capture has {operators_here[1]['op']} here", (), outputs
+            )
+        stored = [_recorded_outputs(run, operator) for run, operator in zip(both, operators_here, strict=True)]
         moved = [
             number
-            for number, value in zip(ones[0]["outputs"], stored[0], strict=True)
+            for number, value in zip(operators_here[0]["outputs"], stored[0], strict=True)
             if number is not None and value is None
         ]
         differ = len(stored[0]) != len(stored[1])
@@ -715,16 +717,18 @@ def compare_captures(first: str | Path, second: str | Path, *, weights: Any = ()
                 differ, outputs = differ or bool(len(places)), outputs + (0 if len(places) else count)
         if differ:
             try:
-                why = _first_input_that_differs(both, ones)
+                why = _first_input_that_differs(both, operators_here)
             except (CannotSay, OtherWeight) as reason:
                 why = f"whether its inputs do cannot be said: {reason}"
-            if not why and _plain(ones[0]) != _plain(ones[1]):
-                why = f"the arguments are {_plain(ones[0])} and {_plain(ones[1])}"
+            if not why and _plain(operators_here[0]) != _plain(operators_here[1]):
+                why = f"the arguments are {_plain(operators_here[0])} and {_plain(operators_here[1])}"
             if not why and len(stored[0]) != len(stored[1]):
                 why = f"the captures list {len(stored[0])} and {len(stored[1])} outputs of it"
             if not why:
-                names = [" + ".join(kernel["name"] for kernel in one.get("kernels", ())) for one in ones]
-                slices = [one.get("slices", 1) for one in ones]
+                names = [
+                    " + ".join(kernel["name"] for kernel in operator.get("kernels", ())) for operator in operators_here
+                ]
+                slices = [operator.get("slices", 1) for operator in operators_here]
                 why = "its inputs agree; " + (
                     f"the kernels are {names[0]} and {names[1]}"
                     if names[0] != names[1]
@@ -734,14 +738,14 @@ def compare_captures(first: str | Path, second: str | Path, *, weights: Any = ()
                 )
             return CapturesCompared(
                 index,
-                ones[0]["op"],
+                operators_here[0]["op"],
                 why,
-                tuple(run.verdict(index, one) for run, one in zip(both, ones, strict=True)),
+                tuple(run.verdict(index, operator) for run, operator in zip(both, operators_here, strict=True)),
                 outputs,
             )
         if moved:
-            for run, one in zip(both, ones, strict=True):
-                run.verdict(index, one)
+            for run, operator in zip(both, operators_here, strict=True):
+                run.verdict(index, operator)
     if len(both[0].capture.operators) != len(both[1].capture.operators):
         shorter = min(len(run.capture.operators) for run in both)
         return CapturesCompared(

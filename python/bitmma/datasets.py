@@ -11,9 +11,14 @@ from pathlib import Path
 
 from ._arguments import public
 from ._errors import near, refuse
-from ._state import Product, read_product
+from ._product import Product, read_product
 
 __all__ = ["load", "names", "path"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
 
 _folder = Path(__file__).parent / "data"
 

@@ -2,7 +2,7 @@
 """More than one machine: products, verification and campaigns over Dask.
 
     import dask.array as da, bitmma.distributed as bd
-    d = bd.gemm(a, b, "nvjet-algo2", output="bf16")     a, b and d are dask arrays; d.compute() has bitmma.gemm's bits
+    d = bd.gemm(a, b, "nvjet-algo2", out_dtype="bf16")  a, b and d are dask arrays; d.compute() has bitmma.gemm's bits
     report = bd.verify("vectors", client=client)        every vector file below a folder
     report = bd.campaign(instructions, check=bd.by_case(mine), seed=7, units=1000, done=bd.Journal("night.jsonl"))
 
@@ -30,6 +30,7 @@ import time
 import uuid
 from collections import UserDict
 from collections.abc import Callable, Generator, Iterable, Mapping, MutableMapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import ml_dtypes
@@ -44,15 +45,22 @@ try:
 except ImportError as missing:
     raise ImportError("bitmma.distributed needs Dask: pip install 'bitmma[distributed]'") from missing
 
-from ._arguments import target_of
+from ._arguments import public, target_of, unchecked
 from ._arrays import Codes, dtype_of, to_numpy
+from ._case import Case
 from ._core import Instruction, Plan
 from ._errors import Error, Violation, refuse, shown
-from ._gemm import _operands, _place, _resolved, gemm as _gemm
+from ._gemm import gemm as _gemm
+from ._gemm_call import GemmCall, operands_of, place_of
 from ._mma import _parsed, mma as _mma
-from ._state import Case, Comparison, VectorFile, _read, compare, files_in, golden, verify as _verify, write
+from ._vectors import Comparison, VectorFile, _read, compare, files_in, golden, verify as _verify, write
 
 __all__ = ["Journal", "Report", "by_case", "campaign", "distributions", "gemm", "gpu", "gpu_campaign", "mma", "verify"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
 
 _e5m2 = np.dtype(ml_dtypes.float8_e5m2)
 
@@ -116,10 +124,11 @@ def _gemm_block(
     whole: tuple[int, int] | None,
 ) -> np.ndarray:
     """One task: a block of D."""
-    given = {name: _block(block, format) for name, block, format in zip(names, blocks, formats, strict=True)}
-    return _gemm(given.pop("a"), given.pop("b"), Plan(plan), whole=whole, threads=1, **given)
+    operands = {name: _block(block, format) for name, block, format in zip(names, blocks, formats, strict=True)}
+    return _gemm(operands.pop("a"), operands.pop("b"), Plan(plan), whole=whole, threads=1, **operands)
 
 
+@public(rows=unchecked, cols=unchecked, renamed={"output": "out_dtype"})
 def gemm(
     a: Any,
     b: Any,
@@ -132,7 +141,7 @@ def gemm(
     sfa: Any = None,
     sfb: Any = None,
     target: str | None = None,
-    output: str | None = None,
+    out_dtype: Any = None,
     kernel: str | None = None,
     split_k: int = 0,
     alpha: float = 1.0,
@@ -158,13 +167,12 @@ def gemm(
     Raises Error with all problems of types, shapes and the plan before any task runs.
 
     >>> a = da.ones((96, 64), dtype=np.float16, chunks=(32, 16)); b = da.ones((64, 8), dtype=np.float16, chunks=(64, 4))
-    >>> d = gemm(a, b, output="bf16")
+    >>> d = gemm(a, b, out_dtype="bf16")
     >>> d.chunks, d.dtype
     (((32, 32, 32), (4, 4)), dtype(bfloat16))
     >>> float(d.compute()[0, 0])
     64.0
     """
-    target = None if target is None else target_of(target)
     size = (chunks, chunks) if isinstance(chunks, int) else chunks
     of_d = size or (512, 512)
     given = {"a": a, "b": b, "c": c, "bias": bias, "scale_a": scale_a, "scale_b": scale_b, "sfa": sfa, "sfb": sfb}
@@ -191,8 +199,8 @@ def gemm(
     if wrong:
         raise Error(wrong)
     (m, k), n = arrays["a"][0].shape, arrays["b"][0].shape[1]
-    said = (0, 0) if whole is None else _place(whole, "whole")
-    whole_m, whole_n = max(m, said[0]), max(n, said[1])
+    extents = (0, 0) if whole is None else place_of(whole, "whole")
+    whole_m, whole_n = max(m, extents[0]), max(n, extents[1])
     blocks_of_n = -(-whole_n // 128)
 
     # Letters of axes, by shape: i and j go with D, a scale for all rows or columns goes to every task.
@@ -220,7 +228,7 @@ def gemm(
         if name in arrays:
             axes(name, *how)
     places = {
-        name: range(extent) if of is None else _place(of, name)
+        name: range(extent) if of is None else place_of(of, name)
         for name, of, extent in (("rows", rows, m), ("cols", cols, n))
     }
     for name, extent in (("rows", m), ("cols", n)):
@@ -229,9 +237,8 @@ def gemm(
     if wrong:
         raise Error(wrong)
 
-    one, asks_where = _resolved_plan(
-        operands, places, (whole_m, whole_n), (m, n), plan, kernel, output, target, split_k, alpha, beta, relu
-    )
+    call = GemmCall({}, plan, kernel, out_dtype, target, split_k, alpha, beta, relu)
+    chosen, asks_where = _resolved_plan(call, operands, places, (whole_m, whole_n), (m, n))
     of_i = _chunks(size[0] if size else operands["a"].array.chunks[0], m)
     of_j = _chunks(size[1] if size else operands["b"].array.chunks[1], n)
     if asks_where:
@@ -250,12 +257,12 @@ def gemm(
         *arguments,
         names=tuple(operands),
         formats=tuple(operand.format for operand in operands.values()),
-        plan=one.json,
+        plan=chosen.json,
         whole=(whole_m, whole_n) if asks_where else None,
         concatenate=True,
         align_arrays=False,
-        dtype=dtype_of(one.output),
-        meta=np.empty((0, 0), dtype_of(one.output)),
+        dtype=dtype_of(chosen.output),
+        meta=np.empty((0, 0), dtype_of(chosen.output)),
         token="bitmma-gemm",
     )
 
@@ -265,64 +272,49 @@ def _chunks(of: int | tuple[int, ...], extent: int) -> tuple[int, ...]:
 
 
 def _resolved_plan(
-    operands: Mapping[str, _Operand],
+    call: GemmCall,
+    operands: dict[str, _Operand],
     places: Mapping[str, Sequence[int]],
     whole: tuple[int, int],
     d: tuple[int, int],
-    plan: Any,
-    kernel: str | None,
-    output: str | None,
-    target: str | None,
-    split_k: int,
-    alpha: float,
-    beta: float,
-    relu: bool,
 ) -> tuple[Plan, bool]:
-    """The plan of all blocks, and whether it depends on a block's rows and columns. Computes a product of zeros with at
-    most two rows and columns, to raise all errors now."""
+    """The plan of all blocks of `call`, which has no operands yet, and whether it depends on a block's rows and
+    columns. Computes a product of zeros with at most two rows and columns, to raise all errors now."""
     small = {"i": min(d[0], 2), "j": min(d[1], 2)}
     zeros = {name: operand.like(small) for name, operand in operands.items()}
     where: dict[str, Any] = {"rows": places["rows"][:2], "cols": places["cols"][:2], "whole": whole}
-    plans = _resolved(plan, kernel, _operands(**zeros, **where), output, target, split_k, alpha, beta, relu)
-    if len(plans) != 1:
-        raise refuse(
-            "split_k",
-            "(missing)",
-            "given: the name does not determine the number of slices",
-            "if a D was recorded, bitmma.find_plans(a, b, d) finds the number",
-        )
-    fields = json.loads(plans[0].json)
+    fields = json.loads(replace(call, operands=operands_of(**zeros, **where)).only_plan().json)
     asks_where = bool(fields.get("regions"))
     promotion = fields.get("promotion", {})
     scale_b = operands.get("scale_b")
     if promotion.get("scale", "none") != "none" and scale_b is not None and scale_b.array.shape[1] > 1:
-        # Per column or per 128 of them: of the whole product its shape tells, of a block the plan has to.
-        columns, blocks_of_n, said = scale_b.array.shape[1], -(-whole[1] // 128), promotion.get("sb")
-        if said is None:
+        # Scales per column or per 128 columns: the shape of a whole product shows which, for a block the plan must.
+        columns, blocks_of_n, scale_block = scale_b.array.shape[1], -(-whole[1] // 128), promotion.get("sb")
+        if scale_block is None:
             if columns == d[1] == blocks_of_n:
                 raise refuse(
                     "promotion.sb", "(missing)", "[1, 128] or [128, 128]: scale_b could be of columns or of blocks"
                 )
             promotion["sb"] = [1 if columns == d[1] else 128, 128]
-        elif columns != (legal := blocks_of_n if said[0] == 128 else d[1]):
+        elif columns != (legal := blocks_of_n if scale_block[0] == 128 else d[1]):
             raise refuse(
                 "scale_b",
                 f"shape {scale_b.array.shape}",
-                f"{legal} columns, or 1 for all: the plan has promotion.sb = {said}",
+                f"{legal} columns, or 1 for all: the plan has promotion.sb = {scale_block}",
             )
         if promotion["sb"][0] == 128:
             asks_where = True
-            # The axis goes whole to every task, also where it is as long as D's.
-            operands["scale_b"] = scale_b._replace(axes=scale_b.axes[0] + "y")  # type: ignore[index]
+            # Every task gets the whole axis, also if it is as long as D's.
+            operands["scale_b"] = scale_b._replace(axes=scale_b.axes[0] + "y")
             zeros["scale_b"] = operands["scale_b"].like(small)
-    one = Plan(json.dumps(fields))
+    plan = Plan(json.dumps(fields))
     try:
-        _gemm(zeros.pop("a"), zeros.pop("b"), one, **zeros, **(where if asks_where else {}))
+        _gemm(zeros.pop("a"), zeros.pop("b"), plan, **zeros, **(where if asks_where else {}))
     except Error as error:
         if small == {"i": d[0], "j": d[1]}:
             raise
         raise _named(f"of {small['i']} x {small['j']} outputs", error) from None
-    return one, asks_where
+    return plan, asks_where
 
 
 # ---- One instruction
@@ -336,10 +328,10 @@ def _spelled(of: str | Instruction) -> tuple[str, tuple[tuple[str, int], ...]]:
 
 
 def _instruction_of(text: str, immediates: Iterable[tuple[str, int]]) -> Instruction:
-    one = _parsed(text)
+    instruction = _parsed(text)
     for name, value in immediates:
-        one = one.with_immediate(name, value)
-    return one
+        instruction = instruction.with_immediate(name, value)
+    return instruction
 
 
 def _mma_block(
@@ -351,9 +343,9 @@ def _mma_block(
     target: str | None,
 ) -> np.ndarray:
     """One task: some products of a batch."""
-    given = {name: _block(block, format) for name, block, format in zip(names, blocks, formats, strict=True)}
-    one: str | Instruction = _instruction_of(instruction, immediates) if immediates else instruction
-    return _mma(one, given.pop("a"), given.pop("b"), target=target, threads=1, **given)
+    operands = {name: _block(block, format) for name, block, format in zip(names, blocks, formats, strict=True)}
+    parsed: str | Instruction = _instruction_of(instruction, immediates) if immediates else instruction
+    return _mma(parsed, operands.pop("a"), operands.pop("b"), target=target, threads=1, **operands)
 
 
 def mma(
@@ -402,12 +394,14 @@ def mma(
     try:
         batch = np.broadcast_shapes(*batches)
     except ValueError:
-        raise refuse("batch axes", " and ".join(str(one) for one in batches if one), "shapes that broadcast") from None
+        raise refuse(
+            "batch axes", " and ".join(str(shape) for shape in batches if shape), "shapes that broadcast"
+        ) from None
     if 0 in batch:
         raise refuse("batch axes", batch, "a batch of at least one product")
     names, formats = tuple(arrays), tuple(format for _, format in arrays.values())
     task: dict[str, Any] = dict(names=names, formats=formats, instruction=text, immediates=immediates, target=target)
-    one = _mma_block(*(np.zeros(array.shape[-tail:], array.dtype) for array, _ in arrays.values()), **task)
+    block = _mma_block(*(np.zeros(array.shape[-tail:], array.dtype) for array, _ in arrays.values()), **task)
     of_matrix = {"a": ("p", "m", "xa"), "b": ("p", "xb", "n")}
     arguments: list[Any] = []
     for name, (array, _) in arrays.items():
@@ -420,8 +414,8 @@ def mma(
         *arguments,
         **task,
         concatenate=True,
-        dtype=one.dtype,
-        meta=np.empty((0,) * len(out), one.dtype),
+        dtype=block.dtype,
+        meta=np.empty((0,) * len(out), block.dtype),
         token="bitmma-mma",
     )
 
@@ -647,13 +641,13 @@ def _report(
     return Report(total, table, results)
 
 
-def _sum(one: Comparison, other: Comparison) -> Comparison:
+def _sum(first: Comparison, other: Comparison) -> Comparison:
     return Comparison(
-        one.cases + other.cases,
-        one.outputs + other.outputs,
-        one.mismatches + other.mismatches,
-        one.cases_with_mismatches + other.cases_with_mismatches,
-        other.first if one.first is None else one.first,
+        first.cases + other.cases,
+        first.outputs + other.outputs,
+        first.mismatches + other.mismatches,
+        first.cases_with_mismatches + other.cases_with_mismatches,
+        other.first if first.first is None else first.first,
     )
 
 
@@ -661,7 +655,7 @@ def _shifted(first: str | None, by: int) -> str | None:
     """Shifts case numbers of a part, which count from its first case; units do not overlap, so these are below `by`."""
     if first is None:
         return None
-    return re.sub(r"^case (\d+)", lambda found: f"case {int(found[1]) + (by if int(found[1]) < by else 0)}", first)
+    return re.sub(r"^case (\d+)", lambda match: f"case {int(match[1]) + (by if int(match[1]) < by else 0)}", first)
 
 
 def _named(unit: str, error: Error) -> Error:
@@ -673,24 +667,24 @@ def _named(unit: str, error: Error) -> Error:
 
 def _paths(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[str]:
     """The vector files, including those in folders, as absolute paths; sorted within a folder."""
-    found: list[str] = []
+    files: list[str] = []
     for path in [paths] if isinstance(paths, (str, os.PathLike)) else paths:
         whole = os.path.abspath(path)
         if not os.path.isdir(whole):
-            found.append(whole)
+            files.append(whole)
             continue
-        found += files_in(whole)
-    if not found:
+        files += files_in(whole)
+    if not files:
         raise refuse("paths", "none", "a vector file, a folder or several of them")
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(files))
 
 
 def _verify_unit(unit: str, path: str, first: int, count: int, instruction: str, target: str | None) -> dict[str, Any]:
     try:
-        found = _verify(_read(path, instruction, target, on_demand=True), first=first, count=count)
+        comparison = _verify(_read(path, instruction, target, on_demand=True), first=first, count=count)
     except Error as error:
         raise _named(unit, error) from None
-    return found._replace(first=_shifted(found.first, first))._asdict()
+    return comparison._replace(first=_shifted(comparison.first, first))._asdict()
 
 
 def verify(
@@ -753,35 +747,40 @@ def _campaign_unit(
     distribution: str,
 ) -> dict[str, Any]:
     try:
-        one = _instruction_of(instruction, immediates)
+        parsed = _instruction_of(instruction, immediates)
         file = golden(
-            one,
+            parsed,
             target=target,
             cases=count,
             first_case=first,
             seed=seed,
-            distribution=distribution if one.is_mma else None,
+            distribution=distribution if parsed.is_mma else None,
         )
-        found = check(file)
+        checked = check(file)
     except Error as error:
         raise _named(unit, error) from None
-    said = dict(found._asdict() if isinstance(found, Comparison) else found if isinstance(found, Mapping) else {})
-    if type(said.get("mismatches")) is not int or said["mismatches"] < 0:
-        raise refuse(unit, f"check gave {found!r:.80}", 'a Comparison, or a dictionary with "mismatches"')
+    result = dict(
+        checked._asdict() if isinstance(checked, Comparison) else checked if isinstance(checked, Mapping) else {}
+    )
+    if type(result.get("mismatches")) is not int or result["mismatches"] < 0:
+        raise refuse(unit, f"check gave {checked!r:.80}", 'a Comparison, or a dictionary with "mismatches"')
     whole = {
         "cases": len(file),
         "outputs": 0,
-        "cases_with_mismatches": int(said["mismatches"] > 0),
+        "cases_with_mismatches": int(result["mismatches"] > 0),
         "first": None,
-        **said,
+        **result,
     }
-    if isinstance(found, Comparison):
-        whole["first"] = _shifted(found.first, first)
+    if isinstance(checked, Comparison):
+        whole["first"] = _shifted(checked.first, first)
     try:
         return json.loads(json.dumps(whole))
     except (TypeError, ValueError) as error:
         raise refuse(
-            unit, f"check gave {found!r:.80}", "numbers, strings, lists and dictionaries that JSON supports", str(error)
+            unit,
+            f"check gave {checked!r:.80}",
+            "numbers, strings, lists and dictionaries that JSON supports",
+            str(error),
         ) from None
 
 
@@ -827,18 +826,18 @@ def campaign(
     if not drawn or not set(drawn) <= set(distributions):
         raise refuse("distribution", ", ".join(map(str, drawn)) or "none", ", ".join(distributions))
     every = []
-    for given in [instructions] if isinstance(instructions, (str, Instruction)) else instructions:
-        text, immediates = _spelled(given)
-        one = _instruction_of(text, immediates)
-        if isinstance(given, Instruction) and one != given:
+    for stated in [instructions] if isinstance(instructions, (str, Instruction)) else instructions:
+        text, immediates = _spelled(stated)
+        parsed = _instruction_of(text, immediates)
+        if isinstance(stated, Instruction) and parsed != stated:
             raise refuse(
                 "instruction",
                 text,
                 "an instruction that its text and immediates fully describe",
                 "pass a PTX statement with its operands, as text",
             )
-        on = one.default_target if target is None else target_of(target)
-        if wrong := one.violations(on):
+        on = parsed.default_target if target is None else target_of(target)
+        if wrong := parsed.violations(on):
             raise Error(wrong)
         words = " ".join([text, *(f"{name}={value}" for name, value in immediates)])
         for unit in range(first_unit, first_unit + units):
@@ -860,12 +859,12 @@ def _check_by_case(file: VectorFile, compute: Callable[[Case], Any]) -> Comparis
         if d.shape != expected.shape or d.dtype.itemsize != expected.dtype.itemsize:
             raise refuse(f"D of case {index}", f"{d.dtype} {d.shape}", f"{expected.dtype} {expected.shape}")
         size = expected.dtype.itemsize
-        said, computed = (np.ascontiguousarray(one).view(f"u{size}") for one in (expected, d))
-        wrong = np.argwhere(said != computed)
+        recorded, computed = (np.ascontiguousarray(one).view(f"u{size}") for one in (expected, d))
+        wrong = np.argwhere(recorded != computed)
         first = None
         if len(wrong):
             row, col = map(int, wrong[0])
-            codes = (f"0x{int(one[row, col]):0{2 * size}x}" for one in (said, computed))
+            codes = (f"0x{int(one[row, col]):0{2 * size}x}" for one in (recorded, computed))
             first = "case {}, row {}, col {}: expected {}, actual {}".format(index, row, col, *codes)
         total = _sum(total, Comparison(1, expected.size, len(wrong), int(len(wrong) > 0), first))
     return total
@@ -883,8 +882,8 @@ def by_case(compute: Callable[[Case], Any]) -> Check:
 
 def _run_program(program: str, arguments: list[str], seconds: float) -> str:
     """The output of the command line program. Exit code 1 means that bits differ, which is not an error."""
-    found = shutil.which(program)
-    if found is None:
+    path = shutil.which(program)
+    if path is None:
         raise refuse(
             "program",
             program,
@@ -892,7 +891,7 @@ def _run_program(program: str, arguments: list[str], seconds: float) -> str:
             "put the program on PATH, or pass its path; it is part of the C++ library, not of the Python package",
         )
     try:
-        ran = subprocess.run([found, *arguments], capture_output=True, text=True, timeout=seconds, check=False)
+        ran = subprocess.run([path, *arguments], capture_output=True, text=True, timeout=seconds, check=False)
     except subprocess.TimeoutExpired:
         raise refuse(
             program,
@@ -901,8 +900,8 @@ def _run_program(program: str, arguments: list[str], seconds: float) -> str:
             "use smaller units, or more seconds",
         ) from None
     if ran.returncode not in (0, 1):
-        said = ran.stderr.strip() or f"exit code {ran.returncode}"
-        raise Error([Violation(program, said, "a GPU that has the instruction", text=f"{program} gpu: {said}")])
+        message = ran.stderr.strip() or f"exit code {ran.returncode}"
+        raise Error([Violation(program, message, "a GPU that has the instruction", text=f"{program} gpu: {message}")])
     return ran.stdout
 
 
@@ -963,18 +962,18 @@ def _gpu_unit(
             )
         except Error as error:
             raise _named(unit, error) from None
-    said = json.loads(text)
-    rows = [row for row in said["rows"] if row["instruction"] != "total"]
+    report = json.loads(text)
+    rows = [row for row in report["rows"] if row["instruction"] != "total"]
     total = {name: sum(row[name] for row in rows) for name in ("cases", "outputs", "hard_outputs", "mismatches")}
     again = (
         f"bitmma gpu campaign --family {family} --seed {seed} --first-unit {number} --units 1 --unit-outputs {outputs}"
     )
     return {
         **total,
-        "cases_with_mismatches": len(said["saved"]),
+        "cases_with_mismatches": len(report["saved"]),
         "first": again if total["mismatches"] else None,
-        "group": f"{', '.join(row['instruction'] for row in rows)} on {said['gpu']}",
-        **{name: said[name] for name in ("gpu", "target", "driver", "cuda")},
+        "group": f"{', '.join(row['instruction'] for row in rows)} on {report['gpu']}",
+        **{name: report[name] for name in ("gpu", "target", "driver", "cuda")},
     }
 
 

@@ -17,9 +17,15 @@ from ._arguments import public
 from ._arrays import format_of, like, to_numpy
 from ._errors import count_of, number_of, refuse, shown
 from ._gemm import gemm
+from ._types import of_array, of_steps
 from .operators import attention, elementwise, mean
 
 __all__ = ["llama", "llama_norm"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
 
 _products = ("q", "k", "v", "o", "gate", "up", "down")
 
@@ -35,18 +41,19 @@ def _bf16(value: Any, name: str, shape: tuple[int | None, ...]) -> np.ndarray:
     return array
 
 
+@of_array
 @public
 def llama_norm(x: Any, weight: Any, *, eps: float = 1e-5, threads: int = 1) -> Any:
     """LlamaRMSNorm of transformers, written out in PyTorch's operators: x [..., hidden] and weight [hidden] in
     bfloat16. It rounds to bfloat16 before the weight; `bitmma.operators.rms_norm` is torch's own, which does not."""
-    given = to_numpy(x, "x")
-    array = _bf16(given, "x", (None,) * given.ndim)
+    whole = to_numpy(x, "x")
+    array = _bf16(whole, "x", (None,) * whole.ndim)
     scale = _bf16(weight, "weight", (array.shape[-1],))
     wide = array.astype(np.float32)
     squares = mean(elementwise("square", wide), -1, keepdim=True, threads=threads)
     inverse = elementwise("rsqrt", elementwise("add", squares, np.full_like(squares, number_of(eps, "eps"))))
     scaled = elementwise("mul", wide, np.broadcast_to(inverse, wide.shape)).astype(array.dtype)
-    return like(x, elementwise("mul", np.broadcast_to(scale, array.shape), scaled, threads=threads))
+    return like((x, weight), elementwise("mul", np.broadcast_to(scale, array.shape), scaled, threads=threads))
 
 
 def _turned(x: np.ndarray, rotary: tuple[np.ndarray, np.ndarray], threads: int) -> np.ndarray:
@@ -60,17 +67,18 @@ def _turned(x: np.ndarray, rotary: tuple[np.ndarray, np.ndarray], threads: int) 
 
 
 def _rotary(
-    given: Any, tokens: int, size: int, position: int, theta: float, dtype: np.dtype
+    rotary: Any, tokens: int, size: int, position: int, theta: float, dtype: np.dtype
 ) -> tuple[np.ndarray, np.ndarray]:
-    if given is not None:
-        if not isinstance(given, tuple) or len(given) != 2:
-            raise refuse("rotary", shown(given), "(cos, sin)")
-        return _bf16(given[0], "cos", (tokens, size)), _bf16(given[1], "sin", (tokens, size))
+    if rotary is not None:
+        if not isinstance(rotary, tuple) or len(rotary) != 2:
+            raise refuse("rotary", shown(rotary), "(cos, sin)")
+        return _bf16(rotary[0], "cos", (tokens, size)), _bf16(rotary[1], "sin", (tokens, size))
     angle = np.arange(position, position + tokens)[:, None] * theta ** (-np.arange(0, size, 2) / size)[None, :]
     cos, sin = (np.concatenate((f(angle), f(angle)), -1).astype(dtype) for f in (np.cos, np.sin))
     return cos, sin
 
 
+@of_steps
 @public
 def llama(
     x: Any,
@@ -110,8 +118,8 @@ def llama(
         raise refuse("cache", shown(cache), "(k, v)")
     if rotary is not None and (position or theta != 10000.0):
         raise refuse("position, theta", "given together with rotary", "omitted: rotary contains the positions")
-    reference, given = x, dict(plans or {})
-    for name in given:
+    operands, by_name = (x, *weights.values(), *(cache or ()), *(rotary or ())), dict(plans or {})
+    for name in by_name:
         if name not in _products:
             raise refuse("plans", repr(name), ", ".join(_products))
     x = _bf16(x, "x", (None, None))
@@ -144,9 +152,9 @@ def llama(
     turns = _rotary(rotary, tokens, size, position, theta, x.dtype)
 
     def linear(name: str, source: np.ndarray) -> np.ndarray:
-        plan = given.get(name, "flat")
+        plan = by_name.get(name, "flat")
         how = {"kernel": plan["kernel"]} if isinstance(plan, dict) and set(plan) == {"kernel"} else {"plan": plan}
-        return gemm(source, w[name].T, output="bf16", threads=threads, **how)
+        return gemm(source, w[name].T, out_dtype="bf16", threads=threads, **how)
 
     def split(t: np.ndarray, n: int) -> np.ndarray:
         return np.ascontiguousarray(t.reshape(tokens, n, size).swapaxes(0, 1))
@@ -172,4 +180,4 @@ def llama(
     s["product"] = elementwise("mul", s["silu"], s["up"], threads=threads)
     s["down"] = linear("down", s["product"])
     s["out"] = elementwise("add", s["mid"], s["down"], threads=threads)
-    return {name: like(reference, one) for name, one in s.items()}
+    return {name: like(operands, step) for name, step in s.items()}

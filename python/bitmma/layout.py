@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from ._arguments import core as _core, instruction_of, public, text as _text
+from ._case import Case, _case
 from ._core import Instruction
 from ._errors import count_of, refuse
-from ._state import Case, _case
 from ._types import Target
 
 
@@ -117,8 +117,8 @@ def smem(
     >>> smem(0x4000004000010000, 64, 16).byte[9, 8]
     np.int64(1152)
     """
-    one = _core.smem_map(descriptor, rows, cols, element_bits, major, target, code_bits)
-    return Places(one.cute, one.arrays(), _BYTE)._of(one)
+    places = _core.smem_map(descriptor, rows, cols, element_bits, major, target, code_bits)
+    return Places(places.cute, places.arrays(), _BYTE)._of(places)
 
 
 @public
@@ -140,8 +140,10 @@ def smem_svg(
 def fragment(instruction: str | Instruction, operand: str) -> Places:
     """An operand in registers: "a", "b" (as N x K), "c" or "d" of mma.sync, "a", "c" or "d" of wgmma; "metadata" of a
     sparse instruction, "scale_a" and "scale_b" of a block-scaled mma.sync."""
-    one = _register_map(instruction, operand)
-    return _in_registers(one.cute, one.arrays(), one.extent("thread"), one.extent("register"), one.step("bit"))._of(one)
+    places = _register_map(instruction, operand)
+    return _in_registers(
+        places.cute, places.arrays(), places.extent("thread"), places.extent("register"), places.step("bit")
+    )._of(places)
 
 
 @public(instruction=instruction_of)
@@ -153,8 +155,8 @@ def fragment_svg(instruction: str | Instruction, operand: str, *, max_cols: int 
 @public
 def tmem(m: int, n: int, *, cta_group: int = 1, ws: bool = False, sparse: bool = False, address: int = 0) -> Places:
     """D of a tcgen05.mma, [M, N]."""
-    one, letter = _core.tmem_d_map(m, n, cta_group, ws, sparse, address)
-    return Places(one.cute, one.arrays(), _CELL, layout=letter)._of(one)
+    places, letter = _core.tmem_d_map(m, n, cta_group, ws, sparse, address)
+    return Places(places.cute, places.arrays(), _CELL, layout=letter)._of(places)
 
 
 @public
@@ -198,8 +200,8 @@ def ldmatrix(count: int = 4, *, transposed: bool = False, store: bool = False) -
 @public
 def scales(rows: int, blocks: int) -> Places:
     """Block scales in the image of CUTLASS and cuBLAS: tiles of 128 rows and 4 blocks."""
-    one, size = _core.scale_map(rows, blocks)
-    return Places("", {"byte": one.arrays()["image_byte"]}, (("byte", 1, size),), bytes=size)._of(one)
+    places, size = _core.scale_map(rows, blocks)
+    return Places("", {"byte": places.arrays()["image_byte"]}, (("byte", 1, size),), bytes=size)._of(places)
 
 
 @public
@@ -209,10 +211,10 @@ def cute(text: str, *, element_bits: int = 16) -> Places:
     >>> cute("(8,16):(16,1)").byte[1, 2]
     np.int64(36)
     """
-    one = _core.cute_map(text, element_bits)
-    arrays = one.arrays()
-    size = int(arrays["byte"].max()) + one.width("byte") if arrays["byte"].size else 0
-    return Places(one.cute, arrays, (("byte", 1, size),), bytes=size)._of(one)
+    places = _core.cute_map(text, element_bits)
+    arrays = places.arrays()
+    size = int(arrays["byte"].max()) + places.width("byte") if arrays["byte"].size else 0
+    return Places(places.cute, arrays, (("byte", 1, size),), bytes=size)._of(places)
 
 
 @public(box_inner=count_of, box_outer=count_of)
@@ -232,8 +234,8 @@ def tma(
     >>> tma(8, 64).byte[1, 0]
     np.int64(144)
     """
-    one = _core.tma_map(rows, cols, swizzle, element_bits, major, box_inner, box_outer, start)
-    return Places("", one.arrays(), _BYTE)._of(one)
+    places = _core.tma_map(rows, cols, swizzle, element_bits, major, box_inner, box_outer, start)
+    return Places("", places.arrays(), _BYTE)._of(places)
 
 
 @public(bytes=count_of)
@@ -307,3 +309,7 @@ __all__ = [
     "tmem",
     "tmem_a",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -23,6 +23,7 @@ import numpy as np
 from ._arguments import core as _core, public, text
 from ._arrays import Codes, code_bytes, codes_as, dtype_of, format_of, like, to_numpy
 from ._errors import near, number_of, refuse, shown
+from ._types import of_array, of_arrays, of_operands
 
 _formats = ("f32", "f16", "bf16", "f64")
 
@@ -79,6 +80,7 @@ def _words(value: Any, format: str, name: str) -> np.ndarray:
     return codes_as(value, format, name, is_exact=True).astype(np.uint64 if format == "f64" else np.uint32)
 
 
+@of_operands
 @public
 def compute(instruction: str, *operands: Any, threads: int = 1) -> Any:
     """The result of a PTX instruction for every element: `compute("fma.rn.f32", a, b, c)`.
@@ -93,20 +95,15 @@ def compute(instruction: str, *operands: Any, threads: int = 1) -> Any:
     return _floats(_core.math_compute, name, _format(name), operands, threads)
 
 
-def _results(function: Any, name: str, given: list[np.ndarray], threads: int) -> np.ndarray:
+def _results(function: Any, name: str, operands: list[np.ndarray], threads: int) -> np.ndarray:
     """One result for every element of the broadcast operands, which are words of one dtype."""
     try:
-        words = np.broadcast_arrays(*given) if given else []
+        words = np.broadcast_arrays(*operands) if operands else []
     except ValueError:
-        raise refuse("operands", " and ".join(str(one.shape) for one in given), "shapes that broadcast") from None
-    results = np.empty(words[0].shape if words else (), given[0].dtype if given else np.uint32)
+        raise refuse("operands", " and ".join(str(one.shape) for one in operands), "shapes that broadcast") from None
+    results = np.empty(words[0].shape if words else (), operands[0].dtype if operands else np.uint32)
     function(name, [np.ascontiguousarray(word) for word in words], results, threads)
     return results
-
-
-def _as_operands(operands: tuple[Any, ...], array: np.ndarray) -> Any:
-    """A torch tensor if an operand is one and torch has the type."""
-    return next((made for operand in operands if (made := like(operand, array)) is not array), array)
 
 
 def _floats(function: Any, name: str, format: str, operands: tuple[Any, ...], threads: int) -> Any:
@@ -115,9 +112,10 @@ def _floats(function: Any, name: str, format: str, operands: tuple[Any, ...], th
     narrow = results.astype(_unsigned[8 * code_bytes[format]])
     if any(isinstance(operand, Codes) for operand in operands):
         return Codes(narrow, format)
-    return _as_operands(operands, narrow.view(dtype_of(format)))
+    return like(operands, narrow.view(dtype_of(format)))
 
 
+@of_operands
 @public
 def c(name: str, *operands: Any, threads: int = 1) -> Any:
     """A function of C's <math.h> as a compiler compiles it, for every element of float32 arrays.
@@ -174,6 +172,7 @@ def _cvt_words(value: Any, source: str, name: str, bits: int) -> np.ndarray:
     return np.asarray(array).astype(np.uint64)
 
 
+@of_operands
 @public(instruction=text)
 def cvt(instruction: str, *operands: Any, threads: int = 1) -> Any:
     """A PTX conversion for every element: `cvt("cvt.rn.satfinite.e4m3x2.f32", a, b)`, with operands in PTX's order.
@@ -198,8 +197,8 @@ def cvt(instruction: str, *operands: Any, threads: int = 1) -> Any:
     given = [_cvt_words(value, source, *one) for value, one in zip(operands, wanted, strict=True)]
     results = _results(_core.cvt_compute, name, given, threads).astype(_unsigned[form["result_bits"]])
     if to[-2:] in ("x2", "x4"):
-        return _as_operands(operands, results)
-    return _as_operands(operands, results.view(_integers[to] if to in _integers else dtype_of(to)))
+        return like(operands, results)
+    return like(operands, results.view(_integers[to] if to in _integers else dtype_of(to)))
 
 
 @public
@@ -241,6 +240,7 @@ def _rounded(
     )
 
 
+@of_array
 @public
 def ex2(x: Any, *, ftz: bool = False, threads: int = 1) -> Any:
     """2 to the power of x: ex2.approx.f32, with ftz=True ex2.approx.ftz.f32; also for f16, and with ftz for bf16.
@@ -251,12 +251,14 @@ def ex2(x: Any, *, ftz: bool = False, threads: int = 1) -> Any:
     return _named("ex2", (x,), accuracy="approx", ftz=ftz, threads=threads)
 
 
+@of_array
 @public
 def lg2(x: Any, *, ftz: bool = False, threads: int = 1) -> Any:
     """The logarithm to the base 2: lg2.approx.f32."""
     return _named("lg2", (x,), accuracy="approx", ftz=ftz, threads=threads)
 
 
+@of_array
 @public
 def rcp(x: Any, *, rounding: str = "approx", ftz: bool = False, threads: int = 1) -> Any:
     """1 / x: rcp.approx.f32, or correctly rounded with rounding="rn", "rz", "rm" or "rp"; for float64
@@ -264,60 +266,70 @@ def rcp(x: Any, *, rounding: str = "approx", ftz: bool = False, threads: int = 1
     return _named("rcp", (x,), accuracy=rounding, ftz=ftz, threads=threads)
 
 
+@of_array
 @public
 def sqrt(x: Any, *, rounding: str = "approx", ftz: bool = False, threads: int = 1) -> Any:
     """The square root: sqrt.approx.f32, or correctly rounded with rounding="rn", "rz", "rm" or "rp"."""
     return _named("sqrt", (x,), accuracy=rounding, ftz=ftz, threads=threads)
 
 
+@of_array
 @public
 def rsqrt(x: Any, *, ftz: bool = False, threads: int = 1) -> Any:
     """1 / sqrt(x): rsqrt.approx.f32; for float64 rsqrt.approx.ftz.f64, with ftz=True."""
     return _named("rsqrt", (x,), accuracy="approx", ftz=ftz, threads=threads)
 
 
+@of_array
 @public
 def sin(x: Any, *, ftz: bool = False, threads: int = 1) -> Any:
     """The sine of radians: sin.approx.f32."""
     return _named("sin", (x,), accuracy="approx", ftz=ftz, threads=threads)
 
 
+@of_array
 @public
 def cos(x: Any, *, ftz: bool = False, threads: int = 1) -> Any:
     """The cosine of radians: cos.approx.f32."""
     return _named("cos", (x,), accuracy="approx", ftz=ftz, threads=threads)
 
 
+@of_array
 @public
 def tanh(x: Any, *, threads: int = 1) -> Any:
     """The hyperbolic tangent: tanh.approx for f32, f16 or bf16."""
     return _named("tanh", (x,), accuracy="approx", threads=threads)
 
 
+@of_arrays
 @public
 def div(a: Any, b: Any, *, rounding: str = "approx", ftz: bool = False, threads: int = 1) -> Any:
     """a / b: div.approx.f32, div.full.f32 with rounding="full", or correctly rounded with "rn", "rz", "rm" or "rp"."""
     return _named("div", (a, b), accuracy=rounding, ftz=ftz, threads=threads)
 
 
+@of_arrays
 @public
 def add(a: Any, b: Any, *, rounding: str = "rn", ftz: bool = False, sat: bool = False, threads: int = 1) -> Any:
     """a + b, rounded once: add.rn for f32, f16 or bf16; f32 also has "rz", "rm" and "rp"."""
     return _rounded("add", (a, b), rounding, ftz, sat, False, threads)
 
 
+@of_arrays
 @public
 def sub(a: Any, b: Any, *, rounding: str = "rn", ftz: bool = False, sat: bool = False, threads: int = 1) -> Any:
     """a - b, rounded once."""
     return _rounded("sub", (a, b), rounding, ftz, sat, False, threads)
 
 
+@of_arrays
 @public
 def mul(a: Any, b: Any, *, rounding: str = "rn", ftz: bool = False, sat: bool = False, threads: int = 1) -> Any:
     """a * b, rounded once."""
     return _rounded("mul", (a, b), rounding, ftz, sat, False, threads)
 
 
+@of_arrays
 @public
 def fma(
     a: Any,
@@ -421,3 +433,7 @@ __all__ = [
     "sub",
     "tanh",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

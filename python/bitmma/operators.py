@@ -9,7 +9,7 @@
 
 Arrays are NumPy's or torch's, of float32, float16 or bfloat16; results are of the same kind. Names, arguments and
 defaults are torch's where torch has the operator. Every array is read as its contiguous copy.
-docs/operators.md tells what was compared with a GPU.
+docs/operators.md lists what was compared with a GPU.
 """
 
 from __future__ import annotations
@@ -18,14 +18,26 @@ import functools
 import inspect
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
 from . import _core
 from ._arguments import public, unchecked
 from ._arrays import _is_torch, codes_as, dtype_of, format_of, like, to_numpy
-from ._errors import count_of, flag_of, near, no_such_argument, number_of, refuse, shown, text_of, threads_of
+from ._errors import (
+    ArgumentError,
+    count_of,
+    flag_of,
+    near,
+    no_such_argument,
+    number_of,
+    refuse,
+    shown,
+    text_of,
+    threads_of,
+)
+from ._types import AttentionOptions, LayerNormOptions, NumPyMatrix, NumPyOperand, Tensor, of_array
 
 __all__ = [
     "OperatorTrace",
@@ -44,18 +56,25 @@ __all__ = [
     "sum",
 ]
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
 
 def _format(array: np.ndarray, name: str, formats: tuple[str, ...]) -> str:
-    found = format_of(array)
-    found = "f32" if found == "tf32" else found
-    if found not in formats:
+    format = format_of(array)
+    format = "f32" if format == "tf32" else format
+    if format not in formats:
         raise refuse(
             name,
             array.dtype,
             ", ".join(str(dtype_of(one)) for one in formats),
             f"{name}.astype({dtype_of(formats[0])})",
         )
-    return found
+    return format
 
 
 def _rows(
@@ -68,12 +87,12 @@ def _rows(
     """(format, codes as a matrix of the last axis, the array). `format`: that of `reference`, which this one must
     have."""
     array = to_numpy(value, name)
-    found = _format(array, name, formats)
-    if format is not None and found != format:
-        raise refuse(name, found, f"{format}, the type of {reference}")
+    own = _format(array, name, formats)
+    if format is not None and own != format:
+        raise refuse(name, own, f"{format}, the type of {reference}")
     if array.ndim == 0 or array.size == 0:
         raise refuse(name, f"shape {array.shape}", "at least one element")
-    return found, np.ascontiguousarray(codes_as(array, found, name)).reshape(-1, array.shape[-1]), array
+    return own, np.ascontiguousarray(codes_as(array, own, name)).reshape(-1, array.shape[-1]), array
 
 
 def _format_of_result(dtype: Any, format: str) -> str:
@@ -81,10 +100,10 @@ def _format_of_result(dtype: Any, format: str) -> str:
     if dtype is None:
         return format
     name = getattr(dtype, "__name__", None) or str(dtype).removeprefix("torch.")
-    found = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}.get(name)
-    if found not in (format, "f32"):
+    result = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}.get(name)
+    if result not in (format, "f32"):
         raise refuse("dtype", shown(dtype), f"float32, or {dtype_of(format)}, the type of x")
-    return found
+    return result
 
 
 def _numbers(rows: Any, count: int) -> list[int] | None:
@@ -97,8 +116,8 @@ def _numbers(rows: Any, count: int) -> list[int] | None:
     return [int(number) for number in numbers]
 
 
-def _result(reference: Any, codes: Any, format: str, shape: tuple[int, ...]) -> Any:
-    return like(reference, codes.view(dtype_of(format)).reshape(shape))
+def _result(operands: tuple[Any, ...], codes: Any, format: str, shape: tuple[int, ...]) -> Any:
+    return like(operands, codes.view(dtype_of(format)).reshape(shape))
 
 
 Place = tuple[int, ...]
@@ -167,7 +186,7 @@ def _attention(
         )
     left, right = _window(window)
     heads, kv_heads = (int(np.prod(array.shape[:-2], dtype=np.int64)) for array in (q_array, k_array))
-    found: Any = _core.attention(
+    result: Any = _core.attention(
         (format, q_words),
         (format, k_words),
         (format, v_words),
@@ -183,12 +202,28 @@ def _attention(
         _place(output, q_array.shape, 2),
     )
     if output is not None:
-        return found
-    out, lse = found
-    made = _result(q, out, format, q_array.shape)
-    return (made, _result(q, lse, "f32", (*lead, queries))) if flag_of(return_lse, "return_lse") else made
+        return result
+    out, lse = result
+    made = _result((q, k, v), out, format, q_array.shape)
+    return (made, _result((q, k, v), lse, "f32", (*lead, queries))) if flag_of(return_lse, "return_lse") else made
 
 
+@overload
+def attention(
+    q: NumPyMatrix, k: Any, v: Any, *, return_lse: Literal[False] = ..., **options: Unpack[AttentionOptions]
+) -> np.ndarray: ...
+@overload
+def attention(
+    q: NumPyMatrix, k: Any, v: Any, *, return_lse: Literal[True], **options: Unpack[AttentionOptions]
+) -> tuple[np.ndarray, np.ndarray]: ...
+@overload
+def attention(
+    q: Tensor, k: Any, v: Any, *, return_lse: Literal[False] = ..., **options: Unpack[AttentionOptions]
+) -> Tensor: ...
+@overload
+def attention(
+    q: Tensor, k: Any, v: Any, *, return_lse: Literal[True], **options: Unpack[AttentionOptions]
+) -> tuple[Tensor, Tensor]: ...
 @public(k=unchecked)
 def attention(
     q: Any,
@@ -215,7 +250,7 @@ def attention(
                 multiprocessors. 1 is the kernel of sequences of several lengths
     backend     "flash": FlashAttention-2. "efficient": the memory-efficient kernel, of head sizes up to 128 and without
                 window and splits; its causal mask starts at the first key: query i sees the keys up to i. "cudnn":
-                cuDNN's kernels, with the same mask and without window and splits; docs/operators.md tells which calls
+                cuDNN's kernels, with the same mask and without window and splits; docs/operators.md lists which calls
                 were measured. "cudnn_sm80": its kernel sdpa_sm80_flash_fprop_wmma_f16_knob_2 or 3 of a single query, if
                 a profiler names it
     return_lse  True: (out, lse), lse float32 [..., heads, queries], the logarithm of the sum of exp(score * scale)
@@ -253,9 +288,10 @@ def _softmax(
         threads_of(threads),
         _place(output, array.shape, 1),
     )
-    return made if output is not None else _result(x, made, to, array.shape)
+    return made if output is not None else _result((x,), made, to, array.shape)
 
 
+@of_array
 @public(rows=unchecked)
 def softmax(x: Any, dim: int = -1, dtype: Any = None, *, rows: Any = None, whole: int = 0, threads: int = 1) -> Any:
     """torch.softmax.
@@ -273,6 +309,7 @@ def softmax(x: Any, dim: int = -1, dtype: Any = None, *, rows: Any = None, whole
     return _softmax(x, dim, dtype, rows, whole, threads, False)
 
 
+@of_array
 @public(rows=unchecked)
 def log_softmax(x: Any, dim: int = -1, dtype: Any = None, *, rows: Any = None, whole: int = 0, threads: int = 1) -> Any:
     """torch.log_softmax; arguments as `softmax`.
@@ -326,16 +363,18 @@ def _operands_of_norm(
 
 def _norm(x: Any, weight: Any, bias: Any, eps: float, rms: bool, threads: int, output: Place | None = None) -> Any:
     format, words, array = _rows(x, "x")
-    given = []
-    for name, one in (("weight", weight), ("bias", bias)):
-        codes = None if one is None else _rows(one, name, format=format)[1]
+    parameters = []
+    for name, parameter in (("weight", weight), ("bias", bias)):
+        codes = None if parameter is None else _rows(parameter, name, format=format)[1]
         if codes is not None and codes.shape != (1, array.shape[-1]):
-            raise refuse(name, f"shape {to_numpy(one, name).shape}", f"({array.shape[-1]},), the last dimension of x")
-        given.append(None if codes is None else (format, codes))
+            raise refuse(
+                name, f"shape {to_numpy(parameter, name).shape}", f"({array.shape[-1]},), the last dimension of x"
+            )
+        parameters.append(None if codes is None else (format, codes))
     made: Any = _core.norm(
         (format, words),
-        given[0],
-        given[1],
+        parameters[0],
+        parameters[1],
         number_of(eps, "eps"),
         rms,
         threads_of(threads),
@@ -346,12 +385,28 @@ def _norm(x: Any, weight: Any, bias: Any, eps: float, rms: bool, threads: int, o
     out, mean, rstd = made
     rest = (*array.shape[:-1], 1)
     return (
-        _result(x, out, format, array.shape),
-        None if mean is None else _result(x, mean, "f32", rest),
-        _result(x, rstd, "f32", rest),
+        _result((x, weight, bias), out, format, array.shape),
+        None if mean is None else _result((x, weight, bias), mean, "f32", rest),
+        _result((x, weight, bias), rstd, "f32", rest),
     )
 
 
+@overload
+def layer_norm(
+    x: NumPyMatrix, *operands: Any, return_moments: Literal[False] = ..., **options: Unpack[LayerNormOptions]
+) -> np.ndarray: ...
+@overload
+def layer_norm(
+    x: NumPyMatrix, *operands: Any, return_moments: Literal[True], **options: Unpack[LayerNormOptions]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]: ...
+@overload
+def layer_norm(
+    x: Tensor, *operands: Any, return_moments: Literal[False] = ..., **options: Unpack[LayerNormOptions]
+) -> Tensor: ...
+@overload
+def layer_norm(
+    x: Tensor, *operands: Any, return_moments: Literal[True], **options: Unpack[LayerNormOptions]
+) -> tuple[Tensor, Tensor, Tensor]: ...
 @public
 def layer_norm(
     x: Any,
@@ -399,6 +454,7 @@ def _layer_norm(
     return _norm(**by_name, eps=1e-5 if eps is None else eps, rms=False, threads=threads, output=output)
 
 
+@of_array
 @public
 def rms_norm(
     x: Any, *operands: Any, normalized_shape: Any = None, weight: Any = None, eps: float | None = None, threads: int = 1
@@ -448,13 +504,13 @@ Dims = int | tuple[int, ...] | list[int] | None
 
 def _dimension(dim: Dims, dimensions: int, has_lists: bool) -> int | None:
     """The dimension that a reduction goes over; None for all."""
-    given = dim
+    stated = dim
     if isinstance(dim, (tuple, list)) and has_lists:
         if not all(type(axis) is int and -dimensions <= axis < dimensions for axis in dim):
-            raise refuse("dim", shown(given), f"whole numbers from {-dimensions} to {dimensions - 1}")
+            raise refuse("dim", shown(stated), f"whole numbers from {-dimensions} to {dimensions - 1}")
         axes = {axis % dimensions for axis in dim}
         if len(axes) != len(dim):
-            raise refuse("dim", shown(given), "each dimension once")
+            raise refuse("dim", shown(stated), "each dimension once")
         if not axes or len(axes) == dimensions > 1:
             dim = None
         elif len(axes) == 1:
@@ -463,7 +519,7 @@ def _dimension(dim: Dims, dimensions: int, has_lists: bool) -> int | None:
     is_first_of_matrix = type(dim) is int and dimensions == 2 and dim in (0, -2)
     if dim is not None and not is_last and not is_first_of_matrix:
         raise refuse(
-            "dim", shown(given), "None for all elements, -1, or 0 of a matrix", "other dimensions are not measured"
+            "dim", shown(stated), "None for all elements, -1, or 0 of a matrix", "other dimensions are not measured"
         )
     assert dim is None or isinstance(dim, int)
     return dim
@@ -505,14 +561,15 @@ def _reduced(
     if output is not None:
         return made
     if what == "argmax":  # torch's type of an index
-        return like(x, made.view(np.int32).astype(np.int64).reshape(shape))
-    return _result(x, made, to, shape)
+        return like((x,), made.view(np.int32).astype(np.int64).reshape(shape))
+    return _result((x,), made, to, shape)
 
 
 def _largest(x: Any, dim: Dims, keepdim: bool, threads: int, what: str, output: Place | None = None) -> Any:
     return _reduced(x, dim, keepdim, None, None, 0, threads, what, output)
 
 
+@of_array
 @public(rows=unchecked)
 def sum(
     x: Any,
@@ -540,6 +597,7 @@ def sum(
     return _reduced(x, dim, keepdim, dtype, rows, whole, threads, "sum")
 
 
+@of_array
 @public(rows=unchecked)
 def mean(
     x: Any,
@@ -559,6 +617,7 @@ def mean(
     return _reduced(x, dim, keepdim, dtype, rows, whole, threads, "mean")
 
 
+@of_array
 @public
 def amax(x: Any, dim: Dims = None, keepdim: bool = False, *, threads: int = 1) -> Any:
     """torch.amax; arguments as `sum`. A NaN wins, and of equal numbers the second: of -0 and +0 that is the last.
@@ -569,6 +628,7 @@ def amax(x: Any, dim: Dims = None, keepdim: bool = False, *, threads: int = 1) -
     return _largest(x, dim, keepdim, threads, "amax")
 
 
+@of_array
 @public
 def argmax(x: Any, dim: int | None = None, keepdim: bool = False, *, threads: int = 1) -> Any:
     """torch.argmax, int64: the first of equal numbers, and the first NaN. `dim` as in `sum`, without tuples; None: the
@@ -593,6 +653,7 @@ def _class_indices(target: Any) -> np.ndarray:
     return indices
 
 
+@of_array
 @public(target=unchecked)
 def cross_entropy(x: Any, target: Any, *, reduction: str = "mean", threads: int = 1) -> Any:
     """torch.nn.functional.cross_entropy of x [rows, classes] and whole numbers [rows].
@@ -603,9 +664,9 @@ def cross_entropy(x: Any, target: Any, *, reduction: str = "mean", threads: int 
     >>> cross_entropy(np.zeros((1, 1), np.float32), np.array([0]), reduction="none")
     array([-0.], dtype=float32)
     """
-    given = to_numpy(x, "x")
-    if given.ndim != 2:
-        raise refuse("x", f"shape {given.shape}", "[rows, classes]")
+    scores = to_numpy(x, "x")
+    if scores.ndim != 2:
+        raise refuse("x", f"shape {scores.shape}", "[rows, classes]")
     logarithms = to_numpy(log_softmax(x, threads=threads), "x")
     classes = _class_indices(target)
     if classes.shape != logarithms.shape[:1] or classes.dtype.kind not in "iu":
@@ -620,7 +681,7 @@ def cross_entropy(x: Any, target: Any, *, reduction: str = "mean", threads: int 
         raise refuse("reduction", repr(reduction), "mean, sum or none")
     picked = logarithms[np.arange(len(classes)), classes]
     if reduction == "none":
-        return like(x, -picked)
+        return like((x, target), -picked)
     # One block: each thread takes every `count`th row, and halves of the threads are added to the others until one is
     # left.
     count = min(max(1 << round(math.log2(max(len(picked) // 16, 1))), 32), 1024)
@@ -632,7 +693,7 @@ def cross_entropy(x: Any, target: Any, *, reduction: str = "mean", threads: int 
         half = len(threads_have) // 2
         threads_have = threads_have[:half] + threads_have[half:]
     loss = threads_have[0] / np.float32(len(picked)) if reduction == "mean" else threads_have[0]
-    return like(x, np.asarray(loss).astype(logarithms.dtype))
+    return like((x, target), np.asarray(loss).astype(logarithms.dtype))
 
 
 def _elementwise(name: str, x: Any, y: Any, threads: int, output: Place | None = None) -> Any:
@@ -646,9 +707,13 @@ def _elementwise(name: str, x: Any, y: Any, threads: int, output: Place | None =
             raise refuse("y", f"shape {y_array.shape}", f"{array.shape}, the shape of x", "np.broadcast_to(y, x.shape)")
         other = (format, y_words)
     made = _core.elementwise(name, (format, words), other, threads_of(threads), _place(output, array.shape, 1))
-    return made if output is not None else _result(x, made, format, array.shape)
+    return made if output is not None else _result((x, y), made, format, array.shape)
 
 
+@overload
+def elementwise(name: str, x: NumPyOperand, y: Any = ..., *, threads: int = ...) -> np.ndarray: ...
+@overload
+def elementwise(name: str, x: Tensor, y: Any = ..., *, threads: int = ...) -> Tensor: ...
 @public
 def elementwise(name: str, x: Any, y: Any = None, *, threads: int = 1) -> Any:
     """A function of each element: a name of `elementwise_functions()`, "silu", "gelu_tanh", "add", ... Functions of two
@@ -736,8 +801,8 @@ def explain(operator: str, *operands: Any, output: tuple[int, ...], **arguments:
         if argument not in acting:
             raise no_such_argument(argument, f"bitmma.operators.explain of {name}", acting, near(argument, acting))
     try:
-        given = signature.bind(*operands, **arguments)
+        bound = signature.bind(*operands, **arguments)
     except TypeError as error:
-        raise refuse("operands", str(error), f"those of {name}: {', '.join(acting)}") from None
-    given.apply_defaults()
-    return OperatorTrace(*code(*given.arguments.values(), output=output))
+        raise refuse("operands", str(error), f"those of {name}: {', '.join(acting)}", kind=ArgumentError) from None
+    bound.apply_defaults()
+    return OperatorTrace(*code(*bound.arguments.values(), output=output))

@@ -30,6 +30,13 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+__all__ = ["Launches", "recording"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 NUMBERS = {
     "i1": "<?",
     "u1": "<?",
@@ -118,6 +125,10 @@ class Launches:
                 file.write(data)
 
 
+class NotRecorded(Exception):
+    """Why a launch cannot be written to a file."""
+
+
 class Arguments:
     """The arguments of one launch for a file: tensors are stored by their underlying memory."""
 
@@ -137,7 +148,7 @@ class Arguments:
         return sum(int(memory.untyped_storage().nbytes()) for memory in self.memories)
 
     def add(self, value: Any, kind: Any, descriptors: Iterator[dict[str, Any]]) -> None:
-        """Raises TypeError for an argument that cannot be recorded."""
+        """Raises NotRecorded for an argument that cannot be recorded."""
         if kind == "constexpr":
             return
         if isinstance(kind, tuple):
@@ -152,17 +163,17 @@ class Arguments:
                 offset = int(value.storage_offset() * value.element_size())
                 self.values.append({"memory": self.memory_of(value), "offset": offset})
             else:
-                raise TypeError(f"a pointer that is a {type(value).__name__}")
+                raise NotRecorded(f"a pointer that is a {type(value).__name__}")
         elif kind in NUMBERS:
             self.values.append({"value": struct.pack(NUMBERS[kind], value).hex()})
         else:
-            raise TypeError(f"an argument of type {kind}")
+            raise NotRecorded(f"an argument of type {kind}")
 
     def _add_descriptor(self, value: Any, meta: dict[str, Any]) -> None:
         """A tensor map, then shape and strides, as Triton's launcher passes a TensorDescriptor."""
         base, size = value.base, value.base.element_size()
         if meta.get("fp4_padded") or list(base.shape) != list(value.shape):
-            raise TypeError("a tensor descriptor of a part of a tensor, or of padded fp4")
+            raise NotRecorded("a tensor descriptor of a part of a tensor, or of padded fp4")
         tensor_map = {
             "element_bytes": size,
             "sizes": [int(n) for n in value.shape[::-1]],
@@ -223,22 +234,22 @@ class Recorded:
             return self.run(x, y, z, stream, function, packed, launch_metadata, enter, leave, *arguments)
 
         kernel, meta, launches = self.kernel, self.kernel.metadata, self.launches
-        ptx, given, count = kernel.asm["ptx"], Arguments(), int(x) * int(y) * int(z)
+        ptx, recorded, count = kernel.asm["ptx"], Arguments(), int(x) * int(y) * int(z)
         if not launches.is_recording or count == 0:
             return launch()
         try:
             descriptors = iter(getattr(meta, "tensordesc_meta", None) or ())
             for value, kind in zip(arguments, kernel.src.signature.values(), strict=True):
-                given.add(value, kind, descriptors)
-        except (TypeError, ValueError) as error:
+                recorded.add(value, kind, descriptors)
+        except NotRecorded as error:
             launches.leave_out(str(error))
             return launch()
-        if not launches.wants(ptx, meta.name, given.size()):
+        if not launches.wants(ptx, meta.name, recorded.size()):
             return launch()
         for size in (getattr(meta, "global_scratch_size", 0), getattr(meta, "profile_scratch_size", 0)):
-            given.values.append({"scratch": count * size} if size > 0 else {"value": "00" * 8})
-        del given.values[_parameters_of(ptx, meta.name) :]
-        before = _memory_of(given)
+            recorded.values.append({"scratch": count * size} if size > 0 else {"value": "00" * 8})
+        del recorded.values[_parameters_of(ptx, meta.name) :]
+        before = _memory_of(recorded)
         result = launch()
         blocks = getattr(meta, "num_ctas", 1)  # of a cluster, along x; the grid counts clusters
         launches.add(
@@ -250,10 +261,10 @@ class Recorded:
                 "block": [32 * meta.num_warps],
                 "cluster": [blocks],
                 "shared_bytes": meta.shared,
-                "arguments": given.values,
+                "arguments": recorded.values,
             },
             before,
-            _memory_of(given),
+            _memory_of(recorded),
         )
         return result
 
@@ -315,17 +326,17 @@ def main() -> None:
     )
     parser.add_argument("program", help="a Python program")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
-    given = parser.parse_args()
-    sys.argv = [given.program, *given.arguments]
+    options = parser.parse_args()
+    sys.argv = [options.program, *options.arguments]
     # As Python does for a program; and beside this file may be modules with names of Python's own.
-    sys.path[0] = os.path.dirname(os.path.abspath(given.program))
-    with recording(given.most_of_kernel, given.most_mib << 20, given.most_total_mib << 20) as launches:
+    sys.path[0] = os.path.dirname(os.path.abspath(options.program))
+    with recording(options.most_of_kernel, options.most_mib << 20, options.most_total_mib << 20) as launches:
         try:
-            runpy.run_path(given.program, run_name="__main__")
+            runpy.run_path(options.program, run_name="__main__")
         finally:
-            launches.save(given.output)
+            launches.save(options.output)
             print(
-                f"{given.output}: {len(launches)} launches of {len(launches.modules)} kernels, "
+                f"{options.output}: {len(launches)} launches of {len(launches.modules)} kernels, "
                 f"{launches.total_bytes} bytes of memory",
                 file=sys.stderr,
             )

@@ -17,10 +17,11 @@ import numpy as np
 
 from ._arguments import public
 from ._arrays import Codes, _dtypes, _format_of_dtype, code_bytes, format_named, to_numpy
+from ._case import Case
 from ._core import formats as _formats, to_floats as _to_floats
 from ._errors import Error, refuse, shown
-from ._state import Case, diagnose
 from ._types import ArrayLike
+from ._vectors import diagnose
 
 _bits_of = {name: bits for name, bits, _ in _formats()}
 _unsigned = ("ue8m0", "ue4m3", "ue5m3", "u8", "u4", "u32", "b1")
@@ -63,15 +64,15 @@ def _format_and_codes(value: Any, name: str) -> tuple[str, np.ndarray]:
         raise refuse(name, shown(value), "an array with a dtype", "np.float32(x) works, too")
     else:
         array = to_numpy(value, name)
-        found = _format_of_dtype.get(array.dtype) or {np.dtype(np.uint32): "u32"}.get(array.dtype)
-        if found is None:
+        format_of_array = _format_of_dtype.get(array.dtype) or {np.dtype(np.uint32): "u32"}.get(array.dtype)
+        if format_of_array is None:
             raise refuse(
                 name,
                 array.dtype,
                 ", ".join(str(one) for one in _format_of_dtype),
                 'name the format of raw codes: bitmma.codes(array, "bf16")',
             )
-        format = "f32" if found == "tf32" else found
+        format = "f32" if format_of_array == "tf32" else format_of_array
     array = np.ascontiguousarray(array).reshape(np.shape(array))
     return format, array.view(f"u{code_bytes[format]}")
 
@@ -120,26 +121,26 @@ def assert_bits_equal(actual: ArrayLike, expected: ArrayLike, case: Case | None 
     if case is not None and not isinstance(case, Case):
         raise refuse("case", type(case).__name__, "a bitmma.Case")
     try:
-        found = difference(actual, expected)
+        differing = difference(actual, expected)
     except Error as error:
         if error.violations[0].code == "contradiction":
             raise AssertionError(str(error)) from None
         raise
-    if found:
-        raise AssertionError(found.text + (_faults(case, actual) if case is not None else ""))
+    if differing:
+        raise AssertionError(differing.text + (_faults(case, actual) if case is not None else ""))
 
 
 def _faults(case: Case, actual: Any) -> str:
     """The result of diagnose, in lines below the difference."""
-    said = diagnose(case, [actual])
-    if not said.wrong:
+    diagnosed = diagnose(case, [actual])
+    if not diagnosed.wrong:
         return "\n  actual is what the case computes: expected is another"
     lines = [
         f"\n  what fits: {' and '.join(fault.what for fault in finding.faults)}: explains {finding.wrong_explained} of "
-        f"{said.wrong} wrong outputs" + "".join(f"\n    {fault.fix}" for fault in finding.faults if fault.fix)
-        for finding in said.findings[:3]
+        f"{diagnosed.wrong} wrong outputs" + "".join(f"\n    {fault.fix}" for fault in finding.faults if fault.fix)
+        for finding in diagnosed.findings[:3]
     ]
-    return "".join(lines) or f"\n  what fits: none of the {said.tried} faults that were tried (bitmma.diagnose)"
+    return "".join(lines) or f"\n  what fits: none of the {diagnosed.tried} faults that were tried (bitmma.diagnose)"
 
 
 @public
@@ -267,20 +268,20 @@ def _where(places: np.ndarray, shape: tuple[int, ...]) -> list[str]:
     return [", ".join(said)]
 
 
-def _pattern(found: np.ndarray, extent: int) -> str:
+def _pattern(places: np.ndarray, extent: int) -> str:
     """A short description of indices: all, a range, a step, or a periodic range."""
-    if len(found) == extent:
+    if len(places) == extent:
         return "all"
-    first, last = int(found[0]), int(found[-1])
-    if len(found) == 1:
+    first, last = int(places[0]), int(places[-1])
+    if len(places) == 1:
         return f"{first} alone"
-    if last - first + 1 == len(found):
+    if last - first + 1 == len(places):
         return f"{first}..{last}"
     for period in range(2, extent // 2 + 1):
         if extent % period:
             continue
-        within = np.unique(found % period)
-        if len(within) < period and len(within) * (extent // period) == len(found):
+        within = np.unique(places % period)
+        if len(within) < period and len(within) * (extent // period) == len(places):
             low, high = int(within[0]), int(within[-1])
             inside = (
                 f"{low}"
@@ -290,7 +291,11 @@ def _pattern(found: np.ndarray, extent: int) -> str:
                 else ", ".join(str(one) for one in within)
             )
             return f"{inside} of every {period}"
-    return f"{len(found)} of {extent}, from {first} to {last}"
+    return f"{len(places)} of {extent}, from {first} to {last}"
 
 
 __all__ = ["Difference", "assert_bits_equal", "bits_equal", "difference"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

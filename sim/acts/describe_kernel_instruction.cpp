@@ -34,8 +34,7 @@ std::optional<Report> describe_kernel_instruction(std::string_view text, std::op
   if (may_be_contracted(mnemonic))
     rows.push_back(
         {"fma", fmt::format("ptxas may join it as the {}; bitmma run --fusions shows where", opcode->contraction)});
-  rows.push_back({"runs", opcode->runs ? "in bitmma run KERNEL.ptx; the words behind its name are checked only there"
-                                       : "not in bitmma run"});
+  rows.push_back({"runs", "in bitmma run KERNEL.ptx; the words behind its name are checked only there"});
   Report report{{"instruction", mnemonic}, {"target", of_target}};
   if (!guard.empty()) report.add("guard", guard);
   report.add_text(fmt::format("{}{}{}\ntarget: {}", guard, guard.empty() ? "" : " ", mnemonic, of_target));
@@ -43,8 +42,7 @@ std::optional<Report> describe_kernel_instruction(std::string_view text, std::op
                  {"types", opcode->types},
                  {"folded", opcode->folded},
                  {"contraction", opcode->contraction},
-                 {"acts", opcode->acts},
-                 {"runs", opcode->runs}});
+                 {"acts", opcode->acts}});
   report.add_text(rows);
   Report list = Report::list();
   list.append(std::move(report));

@@ -116,12 +116,12 @@ std::pair<std::string, Report> described(const WordStep& step, Format in = Forma
   };
   std::vector<std::string> texts;
   Report operands = Report::list();
-  for (const WordStep::Operand& one : step.operands) {
-    texts.push_back(print(one, in));
-    Report operand{{"word", word_of(in, one.word)}};
-    if (one.from >= 0) operand.add("step", one.from + 1);
-    if (one.from == WordStep::first_argument) operand.add("argument", "a");
-    if (one.from == WordStep::second_argument) operand.add("argument", "b");
+  for (const WordStep::Operand& source : step.operands) {
+    texts.push_back(print(source, in));
+    Report operand{{"word", word_of(in, source.word)}};
+    if (source.from >= 0) operand.add("step", source.from + 1);
+    if (source.from == WordStep::first_argument) operand.add("argument", "a");
+    if (source.from == WordStep::second_argument) operand.add("argument", "b");
     operands.append(std::move(operand));
   }
   const std::string word = word_of(out, step.result), number = print_value(out, step.result);
@@ -178,32 +178,32 @@ Report unit_report(const MathInstruction& instruction, const MufuSteps& steps) {
 }
 
 /// Appends the lines of a part to the whole report.
-void add_part(Report& found, std::string key, Report part) {
-  for (const Report::Line& line : part.lines) found.add_text(line.text, line.tone);
+void add_part(Report& report, std::string key, Report part) {
+  for (const Report::Line& line : part.lines) report.add_text(line.text, line.tone);
   part.lines.clear();
-  found.add(std::move(key), std::move(part));
+  report.add(std::move(key), std::move(part));
 }
 
-void add_steps(Report& found, const MathInstruction& instruction, const Words& words) {
+void add_steps(Report& report, const MathInstruction& instruction, const Words& words) {
   if (const std::optional<MufuSteps> unit = mufu_steps(instruction, words[0], words[1]))
-    return add_part(found, "unit", unit_report(instruction, *unit));
+    return add_part(report, "unit", unit_report(instruction, *unit));
   if (const auto neighbours = neighbours_of(instruction, words[0], words[1], words[2])) {
     const auto [below, above] = *neighbours;
     const MathWord type = result_type(instruction);
     const auto code = [&](uint64_t word) { return fmt::format("{} = {}", hex(type, word), value(type, word)); };
-    found.add_text(below == above ? fmt::format("  the exact result is {}", code(below))
-                                  : fmt::format("  the exact result lies between {} and {}, and is rounded once",
-                                                code(below), code(above)));
-    found.add("below", hex(type, below)).add("above", hex(type, above));
+    report.add_text(below == above ? fmt::format("  the exact result is {}", code(below))
+                                   : fmt::format("  the exact result lies between {} and {}, and is rounded once",
+                                                 code(below), code(above)));
+    report.add("below", hex(type, below)).add("above", hex(type, above));
     return;
   }
   const bool has_steps = !instruction.x2 && instruction.format != Format::f64;
-  found.add_text(instruction.accuracy == MathAccuracy::rounded || !has_steps
-                     ? "  the steps can be shown for a single code of f32, f16 or bf16, but not for f64 or x2"
-                     : "  no quadratic: the argument is a special case");
+  report.add_text(instruction.accuracy == MathAccuracy::rounded || !has_steps
+                      ? "  the steps can be shown for a single code of f32, f16 or bf16, but not for f64 or x2"
+                      : "  no quadratic: the argument is a special case");
 }
 
-void add_steps(Report& found, const CFunction& function, const Words& words) {
+void add_steps(Report& report, const CFunction& function, const Words& words) {
   Report steps = Report::list();
   int number = 0;
   for (const WordStep& step : steps_of(function, static_cast<uint32_t>(words[0]), static_cast<uint32_t>(words[1]))) {
@@ -211,7 +211,7 @@ void add_steps(Report& found, const CFunction& function, const Words& words) {
     steps.append(std::move(report));
     steps.add_text(fmt::format("  {:>3}  {}", fmt::format("#{}", ++number), text));
   }
-  add_part(found, "steps", std::move(steps));
+  add_part(report, "steps", std::move(steps));
 }
 
 std::string_view meaning_of(CvtRounding rounding) {
@@ -242,11 +242,11 @@ std::string print_rounding(const CvtInstruction& instruction, const CvtLane& lan
                      meaning_of(instruction.rounding), code(lane.rounded));
 }
 
-void add_steps(Report& found, const CvtInstruction& instruction, const Words& words) {
-  const std::span<const uint64_t> given(words.data(), operands_of(instruction).size());
+void add_steps(Report& report, const CvtInstruction& instruction, const Words& words) {
+  const std::span<const uint64_t> operand_words(words.data(), operands_of(instruction).size());
   const MathWord from = type_of(instruction.from, 1), to = type_of(instruction.to, 1);
   Report lanes = Report::list();
-  for (const CvtLane& lane : lanes_of(instruction, given)) {
+  for (const CvtLane& lane : lanes_of(instruction, operand_words)) {
     Report row{{"operand", lane.operand},       {"source", hex(from, lane.source)}, {"exact", lane.is_exact},
                {"below", hex(to, lane.below)},  {"above", hex(to, lane.above)},     {"rounded", hex(to, lane.rounded)},
                {"result", hex(to, lane.result)}};
@@ -266,7 +266,7 @@ void add_steps(Report& found, const CvtInstruction& instruction, const Words& wo
     lanes.append(std::move(row));
     lanes.add_text(text);
   }
-  add_part(found, "lanes", std::move(lanes));
+  add_part(report, "lanes", std::move(lanes));
 }
 
 EvidenceOfWords evidence_on(const MathFunction& function, Target target) {
@@ -332,20 +332,21 @@ Report describe(const MathFunction& function, std::span<const uint64_t> operands
   }
   const uint64_t result = std::visit([&](const auto& one) { return result_of(one, words, types.size()); }, function);
   const MathWord type = std::visit([](const auto& one) { return result_type(one); }, function);
-  Report found{{std::holds_alternative<CFunction>(function) ? "function" : "instruction", name},
-               {"operands", std::move(list)},
-               {"result", hex(type, result)},
-               {"value", value(type, result)}};
-  found.add_text(fmt::format("{} ({}): {} = {}", name, fmt::join(texts, ", "), hex(type, result), value(type, result)));
-  found.update(evidence_report(function, target));
+  Report report{{std::holds_alternative<CFunction>(function) ? "function" : "instruction", name},
+                {"operands", std::move(list)},
+                {"result", hex(type, result)},
+                {"value", value(type, result)}};
+  report.add_text(
+      fmt::format("{} ({}): {} = {}", name, fmt::join(texts, ", "), hex(type, result), value(type, result)));
+  report.update(evidence_report(function, target));
   if (const auto* cvt = std::get_if<CvtInstruction>(&function)) {
     Report names = Report::list();
-    for (const std::string& one : names_of(targets_of(*cvt))) names.append(one);
-    found.add("targets", std::move(names)).add("ptx", print(ptx_version_of(*cvt))).add("source", source_of(*cvt));
+    for (const std::string& target_name : names_of(targets_of(*cvt))) names.append(target_name);
+    report.add("targets", std::move(names)).add("ptx", print(ptx_version_of(*cvt))).add("source", source_of(*cvt));
   }
-  if (const auto* c = std::get_if<CFunction>(&function)) found.add("source", c->source);
-  if (steps) std::visit([&](const auto& one) { add_steps(found, one, words); }, function);
-  return found;
+  if (const auto* c = std::get_if<CFunction>(&function)) report.add("source", c->source);
+  if (steps) std::visit([&](const auto& one) { add_steps(report, one, words); }, function);
+  return report;
 }
 
 Report evidence_report(const MathFunction& function, std::optional<Target> target) {

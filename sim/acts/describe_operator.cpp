@@ -96,13 +96,13 @@ Report describe(std::string_view name, const std::vector<OperatorTensor>& operan
   std::vector<std::vector<std::string>> table{{"operator", std::string(name)}};
   if (!plan.empty()) table.push_back({"plan", std::string(plan)});
   const auto report_of_tensors = [&](const std::vector<OperatorTensor>& tensors) {
-    Report found = Report::object();
+    Report by_name = Report::object();
     for (const OperatorTensor& tensor : tensors) {
       const std::string_view type = info(tensor.rows.format()).name;
-      found.add(tensor.name, {{"type", type}, {"shape", tensor.shape}});
+      by_name.add(tensor.name, {{"type", type}, {"shape", tensor.shape}});
       table.push_back({tensor.name, fmt::format("{} {}", type, print_shape(tensor.shape))});
     }
-    return found;
+    return by_name;
   };
   Report report{{"operator", name},
                 {"operands", report_of_tensors(operands)},
@@ -111,20 +111,20 @@ Report describe(std::string_view name, const std::vector<OperatorTensor>& operan
   table.push_back({"evidence", std::string(compared_with)});
   Report list = Report::list();
   for (const OperatorComparison& comparison : compared) {
-    Report found{{"result", comparison.name}, {"outputs", comparison.outputs}, {"differing", comparison.differing}};
+    Report row{{"result", comparison.name}, {"outputs", comparison.outputs}, {"differing", comparison.differing}};
     std::string text = fmt::format("all {} the same", counted(comparison.outputs, "output"));
     if (comparison.differing > 0) {
       const auto code = [&](uint64_t word) {
         return fmt::format("{} = {}", print_bits(comparison.format, word), print_value(comparison.format, word));
       };
-      found.update({{"first", comparison.first},
-                    {"recorded", print_bits(comparison.format, comparison.recorded)},
-                    {"computed", print_bits(comparison.format, comparison.computed)}});
+      row.update({{"first", comparison.first},
+                  {"recorded", print_bits(comparison.format, comparison.recorded)},
+                  {"computed", print_bits(comparison.format, comparison.computed)}});
       text = fmt::format("{} of {} {}, the first at ({}): recorded {}, computed {}", comparison.differing,
                          counted(comparison.outputs, "output"), comparison.differing == 1 ? "differs" : "differ",
                          fmt::join(comparison.first, ", "), code(comparison.recorded), code(comparison.computed));
     }
-    list.append(std::move(found));
+    list.append(std::move(row));
     table.push_back({fmt::format("recorded {}", comparison.name), text});
   }
   if (!plan.empty()) report.add("plan", plan);

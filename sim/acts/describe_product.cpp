@@ -9,7 +9,7 @@
 #include <numeric>
 
 #include "../core/ieee_environment.hpp"
-#include "../core/json.hpp"
+#include "../gemm/plan_json.hpp"
 #include "bitmma/arithmetic/cpu_target.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/instruction/evidence.hpp"
@@ -36,16 +36,18 @@ Report report_of(const Json& json) {
   return json.is_string() ? Report(json.get<std::string>()) : Report();
 }
 
-Report describe(const GemmPlan& plan) { return report_of(parse_json(print_json(plan))); }
+Report describe(const GemmPlan& plan) { return report_of(plan_json(plan)); }
 
 /// The evidence of the plan's fields: one statement if all fields have the same evidence.
 std::string print_evidence(const GemmPlan& plan) {
-  const auto is_first = [&](const auto& one) { return one.second == plan.evidence.begin()->second; };
   if (plan.evidence.empty()) return "";
-  if (std::ranges::all_of(plan.evidence, is_first)) return plan.evidence.begin()->second;
-  std::string text;
-  for (const auto& [field, how] : plan.evidence) text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", field, how);
-  return text;
+  const FieldEvidence& first = plan.evidence.begin()->second;
+  if (std::ranges::all_of(plan.evidence, [&](const auto& field) { return field.second == first; }))
+    return print(first, plan.target);
+  std::vector<std::string> texts;
+  for (const auto& [field, evidence] : plan.evidence)
+    texts.push_back(fmt::format("{}: {}", field, print(evidence, plan.target)));
+  return fmt::format("{}", fmt::join(texts, "; "));
 }
 
 bool is_same_type(const ProductResult& result) {
@@ -86,10 +88,14 @@ std::string_view print(SearchEnd end) {
   return "complete";
 }
 
-std::string print_family(const PlanFamily& family) {
+std::string print_evidence(const PlanSearch& search, const PlanFamily& family) {
+  return family.evidence ? print(*family.evidence, search.all_bits[static_cast<size_t>(family.first)].target) : "";
+}
+
+std::string print_family(const PlanSearch& search, const PlanFamily& family) {
   return fmt::format(
       "{}{}: {}", family.name, family.plans == 1 ? "" : fmt::format(", {} plans", family.plans),
-      family.evidence.empty() ? "found by trying; no library is known to add like this" : family.evidence);
+      family.evidence ? print_evidence(search, family) : "found by trying; no library is known to add like this");
 }
 
 void add_plan_text(Report& report, const GemmPlan& plan, int64_t k) {
@@ -185,15 +191,15 @@ Report described(const ProductResult& result, int rows, int cols) {
   }
   if (result.choice) {
     const LibraryChoice& choice = *result.choice;
-    const std::string how = choice.exact ? "recorded" : "that of the nearest recorded shape",
+    const std::string source = choice.exact ? "recorded" : "that of the nearest recorded shape",
                       slices = choice.slices > 1 ? fmt::format(", {} slices", choice.slices) : "";
     report.update({{"kernel", choice.kernel},
                    {"slices", choice.slices},
-                   {"choice", how},
+                   {"choice", source},
                    {"call", fmt::format("{}, {}", choice.kind, choice.layout)}});
     table.insert(table.begin(), {{"kernel", without_arguments(choice.kernel) + slices},
                                  {"choice", fmt::format("{} on an {}, {}, {}: {}", choice.library, choice.gpu,
-                                                        choice.kind, choice.layout, how)}});
+                                                        choice.kind, choice.layout, source)}});
   }
   report.add_text(table);
   rows = std::min(rows, d.rows()), cols = std::min(cols, d.cols());
@@ -210,8 +216,10 @@ Report describe(const ProductResult& result, int rows, int cols) {
 Report describe(const PlanSearch& search, const GemmInputs& inputs) {
   Report families = Report::list(), all_bits = Report::list(), nearest = Report::list();
   for (const PlanFamily& family : search.families)
-    families.append(
-        {{"name", family.name}, {"plans", family.plans}, {"first", family.first}, {"evidence", family.evidence}});
+    families.append({{"name", family.name},
+                     {"plans", family.plans},
+                     {"first", family.first},
+                     {"evidence", print_evidence(search, family)}});
   for (const GemmPlan& plan : search.all_bits) all_bits.append(describe(plan));
   for (const NearPlan& near : search.nearest)
     nearest.append({{"plan", describe(near.plan)},
@@ -244,9 +252,10 @@ Report describe(const PlanSearch& search, const GemmInputs& inputs) {
     return report;
   }
   if (count == 1) {
-    report.add_text(fmt::format("one plan gives all bits, {}", search.families.front().evidence.empty()
-                                                                   ? "which no library is known to use:"
-                                                                   : search.families.front().evidence + ":"));
+    report.add_text(fmt::format("one plan gives all bits, {}", search.families.front().evidence
+                                                                   ? print_evidence(search, search.families.front())
+                                                                   : "which no library is known to use") +
+                    ":");
     add_plan_text(report, search.all_bits.front(), k);
     return report;
   }
@@ -258,7 +267,7 @@ Report describe(const PlanSearch& search, const GemmInputs& inputs) {
   constexpr size_t most_shown = 5;
   for (size_t i = 0; i < std::min(search.families.size(), most_shown); ++i) {
     const PlanFamily& family = search.families[i];
-    report.add_text(print_family(family));
+    report.add_text(print_family(search, family));
     add_plan_text(report, search.all_bits[static_cast<size_t>(family.first)], k);
   }
   if (search.families.size() > most_shown)

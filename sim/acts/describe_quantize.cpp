@@ -56,24 +56,24 @@ Report describe(const QuantizeRecipe& recipe, const Matrix& x, const Quantized& 
   Report block = Report::list(), scales = Report::list();
   block.append(quantized.block_rows).append(quantized.block_cols);
   scales.append(quantized.scales.rows()).append(quantized.scales.cols());
-  Report found{{"recipe", recipe.name},
-               {"rows", x.rows()},
-               {"cols", x.cols()},
-               {"input", info(x.format()).name},
-               {"element", info(recipe.element).name},
-               {"scale", info(recipe.scale_format).name},
-               {"block", std::move(block)},
-               {"scales", std::move(scales)}};
-  found.add_text(fmt::format("{}: {} x {} of {} to {}, with one scale of {} per {} x {}: {} x {} scales", recipe.name,
-                             x.rows(), x.cols(), info(x.format()).name, info(recipe.element).name,
-                             info(recipe.scale_format).name, quantized.block_rows, quantized.block_cols,
-                             quantized.scales.rows(), quantized.scales.cols()));
+  Report report{{"recipe", recipe.name},
+                {"rows", x.rows()},
+                {"cols", x.cols()},
+                {"input", info(x.format()).name},
+                {"element", info(recipe.element).name},
+                {"scale", info(recipe.scale_format).name},
+                {"block", std::move(block)},
+                {"scales", std::move(scales)}};
+  report.add_text(fmt::format("{}: {} x {} of {} to {}, with one scale of {} per {} x {}: {} x {} scales", recipe.name,
+                              x.rows(), x.cols(), info(x.format()).name, info(recipe.element).name,
+                              info(recipe.scale_format).name, quantized.block_rows, quantized.block_cols,
+                              quantized.scales.rows(), quantized.scales.cols()));
   if (quantized.tensor_scale) {
     const uint32_t word = (*quantized.tensor_scale)(0, 0);
-    found.add("tensor_scale", fmt::format("{:#010x}", word));
-    found.add_text(fmt::format("scale of the tensor: {:#010x} = {}", word, print_value(Format::f32, word)));
+    report.add("tensor_scale", fmt::format("{:#010x}", word));
+    report.add_text(fmt::format("scale of the tensor: {:#010x} = {}", word, print_value(Format::f32, word)));
   }
-  return found;
+  return report;
 }
 
 }  // namespace bitmma

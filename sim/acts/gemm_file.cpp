@@ -19,20 +19,20 @@ void warn(const GemmFileEvents& events, Violation warning) {
   if (events.warn) events.warn({std::move(warning)});
 }
 
-/// The key kernel is only documentation: warns about it unless its plan is asked for.
-void judge_kernel(const ProductFile& product, bool has_plan, const GemmFileEvents& events) {
-  const std::string* const named = product.file.find_metadata("kernel");
-  if (!named) return;
-  Violation about{.field = fmt::format("{}: kernel", product.file.path), .seen = shortened(*named)};
+/// Warns about the key kernel, which is only documentation here. Not called for `--kernel file`, which uses its plan.
+void judge_kernel(const ProductFile& product, bool has_plan, bool may_clamp, const GemmFileEvents& events) {
+  const std::string* const kernel = product.file.find_metadata("kernel");
+  if (!kernel) return;
+  Violation about{.field = fmt::format("{}: kernel", product.file.path), .seen = shortened(*kernel)};
   try {
-    plans_for({.kernel = *named,
+    plans_for({.kernel = *kernel,
                .output = product.output(),
                .options = {.target = product.target, .alpha = product.alpha, .beta = product.beta},
-               .may_clamp = product.d && has_no_sign(*product.d)},
+               .may_clamp = may_clamp},
               product.inputs);
     if (has_plan) return;
     about.expected = "a plan: this key only documents the kernel";
-    about.fix = "use --kernel file for the plan of this kernel";
+    about.fix = "use `kernel` file for the plan of this kernel";
   } catch (const Error& error) {
     // Nothing is known about kernels without a pattern, so they cannot contradict a plan.
     if (has_plan && error.violations().front().code == ViolationCode::unknown_kernel) return;
@@ -51,7 +51,7 @@ std::vector<GemmPlan> naming_key(const ProductFile& product, const Plans& plans)
     std::vector<Violation> violations = error.violations();
     for (Violation& violation : violations) {
       violation.field = fmt::format("{}: plan: {}", product.file.path, violation.field);
-      violation.fix += fmt::format("{}this plan is from the key plan of the file: use --plan for another",
+      violation.fix += fmt::format("{}this plan is from the key plan of the file: use `plan` for another",
                                    violation.fix.empty() ? "" : "; ");
     }
     throw Error(std::move(violations));
@@ -60,10 +60,10 @@ std::vector<GemmPlan> naming_key(const ProductFile& product, const Plans& plans)
 
 /// What a request says of a plan, and the library decides.
 void require_no_plan_beside_library(const ProductPlanRequest& request) {
-  for (const auto& [field, is_given] :
+  for (const auto& [field, is_set] :
        {std::pair("plan", !request.plan.empty()), std::pair("kernel", !request.kernel.empty()),
         std::pair("split_k", request.split_count != 0), std::pair("target", request.target.has_value())}) {
-    if (is_given)
+    if (is_set)
       throw Error({.code = ViolationCode::not_together,
                    .field = field,
                    .seen = "library",
@@ -71,7 +71,8 @@ void require_no_plan_beside_library(const ProductPlanRequest& request) {
   }
 }
 
-std::vector<int> given_or_all(const std::vector<int>& indices, int count) {
+/// The indices; all of them if there are none.
+std::vector<int> indices_or_all(const std::vector<int>& indices, int count) {
   if (!indices.empty()) return indices;
   std::vector<int> all(static_cast<size_t>(count));
   std::iota(all.begin(), all.end(), 0);
@@ -93,10 +94,11 @@ PlanOfProduct plan_of_product(const ProductFile& product, const ProductPlanReque
   if (!is_of_file && !request.names_plan() && product.file.find_metadata("plan")) {
     warn(events, {.code = ViolationCode::unread_argument,
                   .field = fmt::format("{}: key plan", product.file.path),
-                  .seen = "ignored, because --target, --output-type or --split-k requests another plan",
-                  .fix = "set the plan with --plan; the default is flat"});
+                  .seen = "ignored, because `target`, `output` or `split_k` requests another plan",
+                  .fix = "set the plan with `plan`; the default is flat"});
   }
-  if (request.kernel != of_file) judge_kernel(product, request.names_plan() || is_of_file, events);
+  const bool may_clamp = product.d && has_no_sign(*product.d);
+  if (request.kernel != of_file) judge_kernel(product, request.names_plan() || is_of_file, may_clamp, events);
   PlanRequest resolved{.plan = is_of_file ? *product.file.find_metadata("plan") : request.plan,
                        .kernel = request.kernel,
                        .output = request.output,
@@ -104,15 +106,15 @@ PlanOfProduct plan_of_product(const ProductFile& product, const ProductPlanReque
                                    .split_count = request.split_count,
                                    .alpha = product.alpha,
                                    .beta = product.beta},
-                       .may_clamp = product.d && has_no_sign(*product.d)};
+                       .may_clamp = may_clamp};
   if (request.kernel == of_file) {
-    const std::string* const named = product.file.find_metadata("kernel");
-    if (!named)
+    const std::string* const kernel = product.file.find_metadata("kernel");
+    if (!kernel)
       throw Error({.code = ViolationCode::missing_input,
                    .field = "kernel",
                    .seen = of_file,
                    .expected = "a file with the key kernel"});
-    resolved.kernel = *named;
+    resolved.kernel = *kernel;
   }
   // A plan as JSON has its own; the file's values stand for what a name leaves open.
   if (!resolved.plan.starts_with('{')) {
@@ -155,7 +157,7 @@ LibraryChoice library_choice_of_product(const ProductFile& product, const Produc
     return choice;
   }
   call.nearest = request.nearest;
-  static_cast<void>(library_choice(call));  // refuses the shape unless the nearest one is asked for
+  static_cast<void>(library_choice(call));  // refuses the shape unless request.nearest
   warn(events, {.code = ViolationCode::other_inputs,
                 .field = "library",
                 .seen = fmt::format("M {}, N {}, K {} was not recorded", call.m, call.n, call.k),
@@ -188,13 +190,28 @@ GemmFileReport gemm_file(ProductFile product, const GemmFileRequest& request, co
     events.warn(warnings_of(result.plan, product.inputs.a.format(), product.inputs.b.format()));
   }
   if (!request.rows.empty() || !request.cols.empty()) {
-    product = part_of(product, given_or_all(request.rows, product.inputs.a.rows()),
-                      given_or_all(request.cols, product.inputs.b.cols()));
+    product = part_of(product, indices_or_all(request.rows, product.inputs.a.rows()),
+                      indices_or_all(request.cols, product.inputs.b.cols()));
   }
   result.recorded = product.d;
-  result.d = gemm(result.plan, product.inputs, request.threads, events.outputs);
+  GemmProgress outputs;
+  if (events.outputs)
+    outputs = [&, size = int64_t{product.inputs.a.rows()} * product.inputs.b.cols()](int64_t done) {
+      events.outputs(done, size);
+    };
+  result.d = gemm(result.plan, product.inputs, request.threads, outputs);
   if (request.accuracy) result.accuracy = accuracy_of(product.inputs, result.d, request.threads);
   return {.product = std::move(product), .result = std::move(result)};
+}
+
+TensorFile file_with_d(const GemmFileReport& computed, bool replace_d) {
+  const ProductResult& result = computed.result;
+  if (result.differing() > 0 && !replace_d)
+    throw Error({.field = "d",
+                 .seen = fmt::format("recorded, but {} of {} outputs differ", result.differing(), result.d.size()),
+                 .expected = "equal to the computed d, or absent",
+                 .fix = "`replace_d` replaces it by the computed one"});
+  return with_d(computed.product, result.plan, result.d);
 }
 
 PlanSearch find_plans_of_file(const ProductFile& product, std::optional<Target> target, FindOptions options,

@@ -5,11 +5,8 @@
 
 #include <algorithm>
 #include <bit>
-#include <charconv>
 #include <filesystem>
 
-#include "../core/ieee_environment.hpp"
-#include "bitmma/core/bits.hpp"
 #include "bitmma/core/numbers.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/files/vector_file.hpp"
@@ -19,8 +16,8 @@ namespace bitmma {
 namespace {
 
 const ArgumentType& argument_type_named(std::string_view name) {
-  const auto found = std::ranges::find(argument_types, name, &ArgumentType::name);
-  if (found != argument_types.end()) return *found;
+  const auto row = std::ranges::find(argument_types, name, &ArgumentType::name);
+  if (row != argument_types.end()) return *row;
   throw Error({.code = ViolationCode::unknown_name,
                .field = "argument",
                .seen = shortened(printable(name)),
@@ -49,20 +46,12 @@ std::vector<int64_t> shape_of_argument(const std::string& text, const std::strin
 uint64_t number_of_argument(const ArgumentType& type, const std::string& text) {
   const bool is_hex = text.starts_with("0x") || text.starts_with("0X");
   if (is_hex) {
-    if (const auto word = parse_whole(text); word && *word <= low_mask(8 * type.bytes)) return *word;
+    if (const auto word = parse_integer(text, 8 * type.bytes, false)) return *word;
   } else if (type.format) {
-    double number = 0;
-    const char* const end = text.data() + text.size();
-    const auto [stop, error] = in_ieee_environment(
-        [&] { return std::from_chars(text.data() + (text.starts_with('+') ? 1 : 0), end, number); });
-    if (error == std::errc() && stop == end)
-      return convert(Format::f64, std::bit_cast<uint64_t>(number), *type.format, Rounding::nearest_even,
+    if (const auto number = parse_decimal(text))
+      return convert(Format::f64, std::bit_cast<uint64_t>(*number), *type.format, Rounding::nearest_even,
                      Overflow::infinity);
-  } else if (type.is_signed) {
-    const auto most = static_cast<int64_t>(low_mask(8 * type.bytes - 1));
-    if (const auto number = parse_signed(text); number && *number <= most && *number >= -most - 1)
-      return static_cast<uint64_t>(*number) & low_mask(8 * type.bytes);
-  } else if (const auto number = parse_whole(text); number && *number <= low_mask(8 * type.bytes)) {
+  } else if (const auto number = parse_integer(text, 8 * type.bytes, type.is_signed)) {
     return *number;
   }
   throw Error({.code = ViolationCode::malformed,
@@ -71,11 +60,11 @@ uint64_t number_of_argument(const ArgumentType& type, const std::string& text) {
                .expected = fmt::format("a number of {}, or its bits as 0x...", type.name)});
 }
 
-GivenArgument tensor_argument(Tensor tensor) {
-  GivenArgument given;
-  given.memory = tensor.bytes.copy();
-  given.tensor = std::move(tensor);
-  return given;
+ParsedArgument tensor_argument(Tensor tensor) {
+  ParsedArgument argument;
+  argument.memory = tensor.bytes.copy();
+  argument.tensor = std::move(tensor);
+  return argument;
 }
 
 /// A file in an argument, and its tensor.
@@ -122,16 +111,16 @@ TensorMap map_of(const MapText& text, const Tensor& tensor) {
 
 namespace {
 
-GivenArgument map_argument(const std::string& text, int64_t& memory_bytes) {
+ParsedArgument map_argument(const std::string& text, int64_t& memory_bytes) {
   const MapText map = parse_map(text);
-  GivenArgument given = parse_kernel_argument(map.over, memory_bytes);
-  if (!given.tensor || given.map)
+  ParsedArgument argument = parse_kernel_argument(map.over, memory_bytes);
+  if (!argument.tensor || argument.map)
     throw Error({.code = ViolationCode::wrong_type,
                  .field = "argument",
                  .seen = shortened(printable(text)),
                  .expected = "a tensor map over memory"});
-  given.map = map_of(map, *given.tensor);
-  return given;
+  argument.map = map_of(map, *argument.tensor);
+  return argument;
 }
 
 }  // namespace
@@ -144,7 +133,7 @@ std::vector<std::string> paths_of_argument(const std::string& text) {
 }
 
 /// "x.npy", "file.safetensors:x", "zeros:f16[2,64]", "empty:f32[8]", "f32:0.125", or a tensor map.
-GivenArgument parse_kernel_argument(const std::string& text, int64_t& memory_bytes) {
+ParsedArgument parse_kernel_argument(const std::string& text, int64_t& memory_bytes) {
   if (text.starts_with("map[")) return map_argument(text, memory_bytes);
   const size_t colon = text.find(':');
   const std::string before = text.substr(0, colon), after = colon == std::string::npos ? "" : text.substr(colon + 1);
@@ -159,18 +148,18 @@ GivenArgument parse_kernel_argument(const std::string& text, int64_t& memory_byt
     const ArgumentType& type = argument_type_named(after.substr(0, open));
     const std::vector<int64_t> shape = shape_of_argument(text, after.substr(open + 1, after.size() - open - 2));
     int64_t bytes = type.bytes;
-    for (const int64_t one : shape) bytes *= one;
+    for (const int64_t extent : shape) bytes *= extent;
     if (bytes > memory_bytes)
       throw Error({.code = ViolationCode::too_large,
                    .field = "argument",
                    .seen = fmt::format("{}, {} bytes", shortened(text), bytes),
                    .expected = fmt::format("at most {} bytes, which are left of the limit of memory", memory_bytes),
-                   .fix = "raise --limit-memory"});
+                   .fix = "raise `memory_bytes`"});
     memory_bytes -= bytes;
-    GivenArgument given = tensor_argument(
+    ParsedArgument argument = tensor_argument(
         Tensor::from_bytes("", std::string(type.dtype), shape, std::vector<uint8_t>(static_cast<size_t>(bytes))));
-    given.is_unwritten = empty;
-    return given;
+    argument.is_unwritten = empty;
+    return argument;
   }
   if (const auto named = file_of_argument(text)) {
     const TensorFile file = read_tensor_file(named->path);

@@ -130,7 +130,7 @@ void require_within(const LaunchFile& file, size_t index, const LaunchLimits& li
                  .seen = fmt::format("{} by blocks of {}: {} threads", fmt::join(launch.grid, ","),
                                      fmt::join(launch.block, ","), threads),
                  .expected = fmt::format("at most {} threads, one instruction of each", limits.instructions),
-                 .fix = "--limit-instructions sets the limit"});
+                 .fix = "`instructions` sets the limit"});
   int64_t compared = 0;
   for (int j = 0; j < launch.memories; ++j)
     compared += static_cast<int64_t>(tensor_of(file.file, tensor_name("before", index, j)).bytes.size());
@@ -143,7 +143,7 @@ void require_within(const LaunchFile& file, size_t index, const LaunchLimits& li
            .field = fmt::format("{}.arguments[{}].scratch", where, i),
            .seen = fmt::format("{}", bytes),
            .expected = fmt::format("at most {} bytes: {} of the {} for a launch", left, left, limits.memory_bytes),
-           .fix = "--limit-memory sets the limit"});
+           .fix = "`memory_bytes` sets the limit"});
     left -= bytes;
   }
   if (left < 0)
@@ -151,7 +151,7 @@ void require_within(const LaunchFile& file, size_t index, const LaunchLimits& li
                  .field = where,
                  .seen = fmt::format("{} bytes of memory", compared),
                  .expected = fmt::format("at most {}", limits.memory_bytes),
-                 .fix = "--limit-memory sets the limit"});
+                 .fix = "`memory_bytes` sets the limit"});
   if (compared == 0)
     throw Error({.code = ViolationCode::not_found,
                  .field = fmt::format("tensor {} with a byte to compare", tensor_name("before", index, 0)),
@@ -283,7 +283,7 @@ std::vector<LaunchComparison> verify(const LaunchFile& file, int threads, const 
       results.push_back({.refused = {{.code = ViolationCode::out_of_memory,
                                       .field = fmt::format("launches[{}]", i),
                                       .seen = "more memory than this process can have",
-                                      .expected = "a launch that fits, or a lower --limit-memory"}}});
+                                      .expected = "a launch that fits, or a lower `memory_bytes`"}}});
     }
     if (progress) progress(static_cast<int64_t>(i) + 1);
   }

@@ -23,14 +23,14 @@ std::vector<std::string> names_of_tensors(const TensorFile& file) {
 const Tensor& operand_in(const TensorFile& file, std::string_view operand, const std::string& other_name,
                          bool is_alone) {
   const std::string name = other_name.empty() ? std::string(operand) : other_name;
-  const Tensor* found = file.find(name);
-  if (!found && is_alone && other_name.empty() && file.tensors.size() == 1) found = &file.tensors.front();
-  if (!found)
+  const Tensor* tensor = file.find(name);
+  if (!tensor && is_alone && other_name.empty() && file.tensors.size() == 1) tensor = &file.tensors.front();
+  if (!tensor)
     throw Error({.code = ViolationCode::not_found,
                  .field = fmt::format("{} of {}", operand, file.path),
                  .seen = fmt::format("no tensor {}", shortened(printable(name))),
                  .legal = names_of_tensors(file)});
-  return *found;
+  return *tensor;
 }
 
 }  // namespace
@@ -51,8 +51,8 @@ std::vector<OperatorTensor> read_operands(const std::vector<std::string>& paths,
     if (!file || !are_together) file = read_tensor_file(paths[are_together ? 0 : i]);
     const std::string& other_name = i == 0 ? tensor : std::string();
     if (are_together && i >= required && !file->find(names[i])) break;
-    const Tensor& one = operand_in(*file, names[i], other_name, !are_together || required == 1);
-    operands.push_back({std::string(names[i]), one.shape, rows_of_tensor(file->path, one, type)});
+    const Tensor& operand = operand_in(*file, names[i], other_name, !are_together || required == 1);
+    operands.push_back({std::string(names[i]), operand.shape, rows_of_tensor(file->path, operand, type)});
   }
   return operands;
 }

@@ -117,11 +117,11 @@ class ProductReader {
 
   /// Throws Error if the key states another extent than the tensors have.
   void require_extent(std::string_view key, int64_t extent, std::string_view of) const {
-    const std::optional<int64_t> said = number(key);
-    if (!said || *said == extent) return;
+    const std::optional<int64_t> stated = number(key);
+    if (!stated || *stated == extent) return;
     throw Error({.code = ViolationCode::contradiction,
                  .field = fmt::format("{}: {}", file_.path, key),
-                 .seen = std::to_string(*said),
+                 .seen = std::to_string(*stated),
                  .expected = fmt::format("{}, {}", extent, of)});
   }
   /// Throws Error for a key that has no effect in this file.
@@ -238,37 +238,41 @@ void require_acting_keys(const ProductFile& product, const ProductReader& reader
   }
   if (!file.find("c") && product.beta != 0)
     reader.refuse_key("beta", "absent or 0 without c, which it multiplies", "save c, or omit the key");
-  if (!file.find("sfa") && !file.find("sfb"))
+  if (!inputs.sfa && !inputs.sfb)
     reader.refuse_key("sf_type", "absent without sfa and sfb, because it names their type",
                       "save them, or omit the key");
 }
 
 /// Makes the computed part of a product a separate product: its operands replace those of the whole product.
 void set_operands(TensorFile& file, const GemmInputs& inputs) {
-  const auto put = [&](std::string_view name, const std::optional<Matrix>& matrix, std::string_view type_key = {}) {
-    const Tensor* old = file.find(name);
-    if (!old || !matrix) return;
-    const bool is_line = old->shape.size() == 1;
-    file.set(tensor_of(
-        std::string(name), *matrix,
-        is_line ? std::vector<int64_t>{matrix->cols()} : std::vector<int64_t>{matrix->rows(), matrix->cols()}));
-    if (!type_key.empty()) file.set_metadata(type_key, std::string(info(matrix->format()).name));
+  const auto replace = [&](std::string_view name, const Matrix& matrix, std::string_view type_key) {
+    const Tensor* const tensor = file.find(name);
+    if (!tensor) return;
+    const bool is_line = tensor->shape.size() == 1;
+    file.set(
+        tensor_of(std::string(name), matrix,
+                  is_line ? std::vector<int64_t>{matrix.cols()} : std::vector<int64_t>{matrix.rows(), matrix.cols()}));
+    if (!type_key.empty()) file.set_metadata(type_key, std::string(info(matrix.format()).name));
   };
-  put("a", inputs.a, "a_type");
-  put("b", inputs.b, "b_type");
-  put("b_t", transposed(inputs.b), "b_type");
-  put("c", inputs.c), put("bias", inputs.bias);
-  put("scale_a", inputs.scale_a), put("scale_b", inputs.scale_b);
-  put("sfa", inputs.sfa, "sf_type"), put("sfb", inputs.sfb, "sf_type");
+  for (const GemmOperandInfo& row : gemm_operands) {
+    if (const Matrix* const operand = find_operand(inputs, row.id)) replace(row.name, *operand, row.type_key);
+  }
+  replace("b_t", transposed(inputs.b), info(GemmOperand::b).type_key);
 }
 
 /// The keys and tensors that have an effect in a product file.
 const KnownNames& product_names() {
-  static const KnownNames names{
-      .kind = "a product file",
-      .keys = {"a_type", "b_type", "d_type", "sf_type", "m", "n", "k", "alpha", "beta", "batch", "generator", "target",
-               "plan"},
-      .tensors = {"a", "b", "b_t", "c", "d", "bias", "rows", "cols", "scale_a", "scale_b", "sfa", "sfb"}};
+  static const KnownNames names = [] {
+    KnownNames known{.kind = "a product file",
+                     .keys = {"d_type", "m", "n", "k", "alpha", "beta", "batch", "generator", "target", "plan"},
+                     .tensors = {"b_t", "d", "rows", "cols"}};
+    for (const GemmOperandInfo& row : gemm_operands) {
+      known.tensors.push_back(row.name);
+      const bool is_new = std::ranges::find(known.keys, row.type_key) == known.keys.end();
+      if (!row.type_key.empty() && is_new) known.keys.push_back(row.type_key);
+    }
+    return known;
+  }();
   return names;
 }
 
@@ -314,12 +318,12 @@ ProductFile read_product_file(TensorFile file) {
   if (inputs.a.cols() != inputs.b.rows())
     reader.refuse(transposed_b ? "b_t" : "b", fmt::format("K = {}", inputs.b.rows()),
                   fmt::format("K = {}, as A has", inputs.a.cols()));
-  inputs.c = reader.optional_matrix("c", std::nullopt);
-  inputs.bias = reader.optional_matrix("bias", std::nullopt);
-  inputs.scale_a = reader.optional_matrix("scale_a", std::nullopt);
-  inputs.scale_b = reader.optional_matrix("scale_b", std::nullopt);
-  inputs.sfa = reader.optional_matrix("sfa", reader.type_key("sf_type").value_or(Format::ue8m0));
-  inputs.sfb = reader.optional_matrix("sfb", reader.type_key("sf_type").value_or(Format::ue8m0));
+  for (const GemmOperandInfo& row : gemm_operands) {
+    if (!row.optional) continue;
+    std::optional<Format> type;  // block scales have ue8m0 unless the key names another
+    if (!row.type_key.empty()) type = reader.type_key(row.type_key).value_or(Format::ue8m0);
+    inputs.*row.optional = reader.optional_matrix(row.name, type);
+  }
   product.d = reader.optional_matrix("d", product.output_type);
   if (product.d && (product.d->rows() != inputs.a.rows() || product.d->cols() != inputs.b.cols()))
     reader.refuse("d", fmt::format("[{}, {}]", product.d->rows(), product.d->cols()),

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "../files/matrix_tensor.hpp"
+#include "bitmma/acts/describe_quantize.hpp"
 #include "bitmma/core/error.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/formats/codes.hpp"
@@ -52,7 +53,7 @@ Matrix matrix_of_file(const TensorFile& file, const std::string& name, std::opti
   const Tensor* const tensor = name.empty() && file.tensors.size() == 1 ? &file.tensors.front() : file.find(name);
   if (!tensor) {
     std::vector<std::string> names;
-    for (const Tensor& one : file.tensors) names.push_back(one.name);
+    for (const Tensor& candidate : file.tensors) names.push_back(candidate.name);
     throw Error({.code = name.empty() ? ViolationCode::missing_argument : ViolationCode::not_found,
                  .field = name.empty() ? "tensor" : fmt::format("tensor of {}", file.path),
                  .seen = name.empty() ? "missing" : shortened(printable(name)),
@@ -114,6 +115,20 @@ TensorFile quantized_file(const QuantizeRecipe& recipe, const Matrix& x, const Q
   }
   if (quantized.tensor_scale) file.set(tensor_of("tensor_scale", *quantized.tensor_scale, {1}));
   return file;
+}
+
+QuantizeRun quantize_file(const TensorFile& file, const QuantizeRequest& request) {
+  const QuantizeRecipe& recipe = recipe_named(request.recipe);
+  const Matrix x = matrix_of_file(file, request.tensor, request.type);
+  const std::optional<std::string>& device = request.torch_device;
+  const Quantized quantized =
+      quantize(recipe, x, torch_device_of(recipe, device ? std::optional<std::string_view>(*device) : std::nullopt),
+               request.threads);
+  QuantizeRun run{.report = describe(recipe, x, quantized),
+                  .file = quantized_file(recipe, x, quantized, request.layout),
+                  .warnings = warnings_of(recipe, quantized)};
+  run.report.add("warnings", run.warnings);
+  return run;
 }
 
 }  // namespace bitmma

@@ -18,8 +18,8 @@ namespace bitmma {
 namespace {
 
 const ArgumentType* argument_type_of_dtype(std::string_view dtype) {
-  const auto found = std::ranges::find(argument_types, dtype, &ArgumentType::dtype);
-  return found == argument_types.end() ? nullptr : &*found;
+  const auto row = std::ranges::find(argument_types, dtype, &ArgumentType::dtype);
+  return row == argument_types.end() ? nullptr : &*row;
 }
 
 std::string shown_value(const ArgumentType& type, const uint8_t* at) {
@@ -31,24 +31,28 @@ std::string shown_value(const ArgumentType& type, const uint8_t* at) {
 }
 
 /// A row of the launch that is done.
-Report describe_launch(const PtxEntry& kernel, const Launch& call, const LaunchReport& done) {
+Report describe_launch(const PtxEntry& kernel, const Launch& call, const LaunchReport& done, bool prints) {
   Report row{
       {"kernel", kernel.name()}, {"target", print(kernel.target())}, {"thread_instructions", done.thread_instructions}};
   row.add_text(fmt::format("{} on {}: {} blocks of {} threads, {} thread instructions", kernel.name(),
                            print(kernel.target()), call.grid[0] * call.grid[1] * call.grid[2],
                            call.block[0] * call.block[1] * call.block[2], done.thread_instructions));
+  if (prints && !done.printed.empty()) {
+    row.add("printed", done.printed);
+    row.add_text(done.printed);
+  }
   return row;
 }
 
 /// Adds to `row` what launches changed in a tensor, with its first values. `name`: "argument 2", "x".
-Report describe_memory(Report row, const std::string& name, const GivenArgument& given,
+Report describe_memory(Report row, const std::string& name, const ParsedArgument& argument,
                        const std::vector<uint8_t>& before, int values) {
-  const Tensor& tensor = *given.tensor;
+  const Tensor& tensor = *argument.tensor;
   const ArgumentType* const type = argument_type_of_dtype(tensor.dtype);
   const size_t bytes = type ? static_cast<size_t>(type->bytes) : 1;
   size_t changed = 0;
   for (size_t at = 0; at + bytes <= before.size(); at += bytes)
-    changed += std::memcmp(before.data() + at, given.memory.data() + at, bytes) != 0;
+    changed += std::memcmp(before.data() + at, argument.memory.data() + at, bytes) != 0;
   row.add("dtype", tensor.dtype);
   row.add("shape", tensor.shape);
   row.add("changed", changed);
@@ -57,11 +61,11 @@ Report describe_memory(Report row, const std::string& name, const GivenArgument&
   if (changed > 0 && values > 0 && type) {
     Report first = Report::list();
     text += ":";
-    for (size_t i = 0; i < static_cast<size_t>(values) && (i + 1) * bytes <= given.memory.size(); ++i) {
-      first.append(shown_value(*type, given.memory.data() + i * bytes));
-      text += " " + shown_value(*type, given.memory.data() + i * bytes);
+    for (size_t i = 0; i < static_cast<size_t>(values) && (i + 1) * bytes <= argument.memory.size(); ++i) {
+      first.append(shown_value(*type, argument.memory.data() + i * bytes));
+      text += " " + shown_value(*type, argument.memory.data() + i * bytes);
     }
-    if (static_cast<size_t>(values) * bytes < given.memory.size()) text += " ...";
+    if (static_cast<size_t>(values) * bytes < argument.memory.size()) text += " ...";
     row.add("values", std::move(first));
   }
   row.add_text(text);
@@ -73,19 +77,16 @@ ThreadTrace parse_traced_thread(const std::string& text) {
   ThreadTrace trace;
   const size_t colon = text.find(':');
   const auto indices = [&](std::string_view part) {
-    std::array<int64_t, 3> found{};
-    const std::vector<std::string> parts = split_list(part);
-    for (size_t i = 0; i < parts.size(); ++i) {
-      const auto number = parse_whole(parts[i]);
-      if (parts.size() > found.size() || !number || *number > 0x7FFFFFFF) {
-        throw Error({.code = ViolationCode::malformed,
-                     .field = "trace",
-                     .seen = shortened(text),
-                     .expected = "BLOCK:THREAD, each of one to three indices, such as 1,0:5"});
-      }
-      found[i] = static_cast<int64_t>(*number);
-    }
-    return found;
+    std::array<int64_t, 3> place{};
+    const std::optional<std::vector<int64_t>> numbers = parse_signed_list(part);
+    const auto is_index = [](int64_t number) { return number >= 0 && number <= 0x7FFFFFFF; };
+    if (!numbers || numbers->size() > place.size() || !std::ranges::all_of(*numbers, is_index))
+      throw Error({.code = ViolationCode::malformed,
+                   .field = "trace",
+                   .seen = shortened(text),
+                   .expected = "BLOCK:THREAD, each of one to three indices, such as 1,0:5"});
+    std::ranges::copy(*numbers, place.begin());
+    return place;
   };
   trace.block =
       colon == std::string::npos ? std::array<int64_t, 3>{} : indices(std::string_view(text).substr(0, colon));
@@ -127,6 +128,7 @@ Launch launch_of(const KernelFileRequest& request) {
               .dynamic_shared_bytes = request.dynamic_shared_bytes,
               .threads = request.threads,
               .checks = request.checks,
+              .clock = request.clock,
               .most_steps = request.limits.instructions};
   if (!request.cluster.empty()) call.cluster = parse_extents("cluster", request.cluster);
   return call;
@@ -202,7 +204,7 @@ class Launches {
   Report changes() const {
     Report rows = Report::list();
     for (const Allocated& allocated : allocated_)
-      rows.append(describe_memory({{"memory", allocated.name}}, allocated.name, allocated.given, allocated.before,
+      rows.append(describe_memory({{"memory", allocated.name}}, allocated.name, allocated.argument, allocated.before,
                                   request_.values));
     return rows;
   }
@@ -217,8 +219,8 @@ class Launches {
   TensorFile after() {
     TensorFile file;
     for (Allocated& allocated : allocated_) {
-      const Tensor& tensor = *allocated.given.tensor;
-      file.set(Tensor::from_bytes(allocated.name, tensor.dtype, tensor.shape, std::move(allocated.given.memory)));
+      const Tensor& tensor = *allocated.argument.tensor;
+      file.set(Tensor::from_bytes(allocated.name, tensor.dtype, tensor.shape, std::move(allocated.argument.memory)));
     }
     for (const PtxVariable& variable : module_.variables()) {
       const std::span<const uint8_t> data = memory_.variable(module_, variable.name).data;
@@ -230,7 +232,7 @@ class Launches {
  private:
   struct Allocated {
     std::string name = {};
-    GivenArgument given = {};
+    ParsedArgument argument = {};
     std::vector<uint8_t> before = {};
     uint64_t address = 0;
   };
@@ -238,15 +240,15 @@ class Launches {
   void allocate() {
     allocated_.reserve(plan_.memory.size());  // the memory keeps pointers into it
     for (const auto& [name, text] : plan_.memory) {
-      GivenArgument given = at_place("memory." + name, [&] { return parse_kernel_argument(text, memory_bytes_); });
-      if (!given.tensor || given.map)
+      ParsedArgument argument = at_place("memory." + name, [&] { return parse_kernel_argument(text, memory_bytes_); });
+      if (!argument.tensor || argument.map)
         throw Error({.code = ViolationCode::malformed,
                      .field = "memory." + name,
                      .seen = shortened(printable(text)),
                      .expected = "memory, such as x.npy, zeros:f32[4] or empty:f32[4]"});
-      Allocated& allocated = allocated_.emplace_back(Allocated{.name = name, .given = std::move(given)});
-      allocated.before = allocated.given.memory;
-      allocated.address = memory_.map(allocated.given.memory, !allocated.given.is_unwritten, name);
+      Allocated& allocated = allocated_.emplace_back(Allocated{.name = name, .argument = std::move(argument)});
+      allocated.before = allocated.argument.memory;
+      allocated.address = memory_.map(allocated.argument.memory, !allocated.argument.is_unwritten, name);
     }
   }
 
@@ -254,8 +256,8 @@ class Launches {
     for (const auto& [name, text] : plan_.variables) {
       at_place("variables." + name, [&] {
         const Allocation variable = memory_.variable(module_, name);
-        const GivenArgument given = parse_kernel_argument(text, memory_bytes_);
-        const std::vector<uint8_t>& bytes = given.tensor ? given.memory : given.value;
+        const ParsedArgument argument = parse_kernel_argument(text, memory_bytes_);
+        const std::vector<uint8_t>& bytes = argument.tensor ? argument.memory : argument.value;
         if (std::ssize(bytes) != variable.bytes)
           throw Error({.code = ViolationCode::wrong_shape,
                        .field = "value",
@@ -278,18 +280,18 @@ class Launches {
       const MapText map = parse_map(text);
       const Allocated* const memory = find(map.over);
       if (!memory) refuse_name(map.over);
-      const auto bytes = encode_tensor_map(map_of(map, *memory->given.tensor), memory->address);
+      const auto bytes = encode_tensor_map(map_of(map, *memory->argument.tensor), memory->address);
       return {.value = {bytes.begin(), bytes.end()}};
     }
     if (text.find(':') == std::string::npos) refuse_name(text);
-    GivenArgument given = parse_kernel_argument(text, memory_bytes_);
-    if (given.tensor)
+    ParsedArgument number = parse_kernel_argument(text, memory_bytes_);
+    if (number.tensor)
       throw Error({.code = ViolationCode::malformed,
                    .field = "argument",
                    .seen = shortened(printable(text)),
                    .expected = "a number, or a name under \"memory\"",
                    .fix = "memory of several launches stands under \"memory\""});
-    return {.value = std::move(given.value)};
+    return {.value = std::move(number.value)};
   }
 
   [[noreturn]] void refuse_name(const std::string& name) const {
@@ -317,13 +319,14 @@ class Launches {
                 .memory = &memory_,
                 .threads = request_.threads,
                 .checks = request_.checks,
+                .clock = request_.clock,
                 .most_steps = request_.limits.instructions};
     for (const std::string& text : planned.arguments) call.arguments.push_back(argument(text));
     const LaunchReport done = launch(entry, call);
     for (const Violation& warning : done.warnings) {  // the same launch again has the same
       if (std::ranges::find(warnings_, warning) == warnings_.end()) warnings_.push_back(warning);
     }
-    return describe_launch(entry, call, done);
+    return describe_launch(entry, call, done, request_.prints);
   }
 
   const LaunchPlanRequest& request_;
@@ -341,6 +344,15 @@ class Launches {
 PtxEntry kernel_of(const KernelFileRequest& request) {
   return PtxEntry(request.ptx,
                   {.entry = request.entry, .target = request.target, .fmad = request.fmad, .sass = request.sass});
+}
+
+Report describe_entries(const std::string& ptx) {
+  Report names = Report::list();
+  for (const std::string& name : kernel_entries(ptx)) {
+    names.append(name);
+    names.add_text(name);
+  }
+  return names;
 }
 
 Report describe_fusions(const PtxEntry& kernel) {
@@ -368,15 +380,15 @@ Report describe_fusions(const PtxEntry& kernel) {
 void run_kernel_file(const KernelFileRequest& request, KernelRun& run) {
   const PtxEntry kernel = kernel_of(request);
   Launch call = launch_of(request);
-  std::vector<GivenArgument> arguments;
+  std::vector<ParsedArgument> arguments;
   int64_t memory_bytes = request.limits.memory_bytes;
   for (const std::string& text : request.arguments) arguments.push_back(parse_kernel_argument(text, memory_bytes));
   std::vector<std::vector<uint8_t>> before;
-  for (GivenArgument& given : arguments) {
-    before.push_back(given.memory);
-    if (given.map) call.arguments.push_back(tensor_map_argument(given.memory, *given.map));
-    else if (given.tensor) call.arguments.push_back(memory_argument(given.memory, given.is_unwritten));
-    else call.arguments.push_back({.value = given.value});
+  for (ParsedArgument& argument : arguments) {
+    before.push_back(argument.memory);
+    if (argument.map) call.arguments.push_back(tensor_map_argument(argument.memory, *argument.map));
+    else if (argument.tensor) call.arguments.push_back(memory_argument(argument.memory, argument.is_unwritten));
+    else call.arguments.push_back({.value = argument.value});
   }
   ThreadTrace trace;
   if (request.trace) {
@@ -391,7 +403,7 @@ void run_kernel_file(const KernelFileRequest& request, KernelRun& run) {
                  .expected = "a thread and lines that execute one"});
   run.warnings = done.warnings;
   std::ranges::move(kernel_warnings(kernel), std::back_inserter(run.warnings));
-  run.report = describe_launch(kernel, call, done);
+  run.report = describe_launch(kernel, call, done, request.prints);
   Report changes = Report::list();
   for (size_t i = 0; i < arguments.size(); ++i) {
     if (!arguments[i].tensor) continue;

@@ -4,10 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <ostream>
 
 #include "bitmma/core/error.hpp"
+#include "bitmma/core/numbers.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/files/file.hpp"
 
@@ -97,11 +97,9 @@ std::vector<TraceRow> read_trace_file(const std::string& path) {
       line.remove_prefix(std::min(comma + 1, line.size()));
     }
     TraceRow row{.name = std::string(cells[2]), .bits = std::string(cells[3]), .statement = unquoted_cell(cells[4])};
-    const auto is_number = [](std::string_view cell, auto& to) {
-      const auto [stop, error] = std::from_chars(cell.data(), cell.data() + cell.size(), to);
-      return error == std::errc() && stop == cell.data() + cell.size();
-    };
-    if (!is_number(cells[0], row.step) || !is_number(cells[1], row.line)) refuse("a step and a line");
+    const auto step = parse_integer(cells[0], 63, false), line_number = parse_integer(cells[1], 31, false);
+    if (!step || !line_number) refuse("a step and a line");
+    row.step = static_cast<int64_t>(*step), row.line = static_cast<int>(*line_number);
     rows.push_back(std::move(row));
   }
   if (number == 0)

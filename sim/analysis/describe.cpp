@@ -299,18 +299,18 @@ std::string print_reading(const SmemDescriptor& descriptor) {
 
 /// The kinds whose instruction descriptor the word can be, with its meaning: "M = 128, N = 64 of kind::f16".
 std::vector<std::string> readings_as_idesc(uint64_t word) {
-  std::vector<std::string> found;
+  std::vector<std::string> readings;
   for (const MmaKindInfo& kind : mma_kinds) {
     try {
       const InstructionDescriptor descriptor = decode_instruction_descriptor(kind.id, static_cast<uint32_t>(word));
       const std::string shape = fmt::format("M = {}, N = {} of ", descriptor.m, descriptor.n);
-      const bool is_same = !found.empty() && found.back().starts_with(shape);
-      if (is_same) found.back() += fmt::format(" or kind::{}", kind.name);
-      else found.push_back(fmt::format("{}kind::{}", shape, kind.name));
+      const bool is_same = !readings.empty() && readings.back().starts_with(shape);
+      if (is_same) readings.back() += fmt::format(" or kind::{}", kind.name);
+      else readings.push_back(fmt::format("{}kind::{}", shape, kind.name));
     } catch (const Error&) {
     }
   }
-  return found;
+  return readings;
 }
 
 /// Whether an instruction that reads 256 rows and `row_bytes` of K (or that many columns of MN-major) reads the same
@@ -342,14 +342,14 @@ Report reads_alike(const SmemWord& type, uint64_t first_word, uint64_t second_wo
   Report report, alike = Report::object();
   for (const Major major : {Major::k, Major::mn}) {
     if (type.major && *type.major != major) continue;
-    const Alike found = compare_reads(first, second, major, 32);
-    alike.add(std::string(print(major)), found.same);
+    const Alike reads = compare_reads(first, second, major, 32);
+    alike.add(std::string(print(major)), reads.same);
     const bool is_k = major == Major::k;
-    report.add_text(found.same ? fmt::format("{}: the hardware reads the same bytes with both", print(major))
+    report.add_text(reads.same ? fmt::format("{}: the hardware reads the same bytes with both", print(major))
                                : fmt::format("{}: the hardware reads different bytes; first difference: {}",
-                                             print(major), found.where),
-                    found.same ? Tone::good : Tone::warning);
-    if (!found.same || !is_k || first.leading_dim_absolute || second.leading_dim_absolute) continue;
+                                             print(major), reads.where),
+                    reads.same ? Tone::good : Tone::warning);
+    if (!reads.same || !is_k || first.leading_dim_absolute || second.leading_dim_absolute) continue;
     if (const Alike wide = compare_reads(first, second, major, 64); !wide.same)
       report.add_text("  except for B of a sparse instruction, which reads 64 bytes of K: " + wide.where,
                       Tone::warning);
@@ -360,13 +360,13 @@ Report reads_alike(const SmemWord& type, uint64_t first_word, uint64_t second_wo
 }  // namespace
 
 std::vector<Violation> doubts_about(Target target, uint64_t word) {
-  std::vector<Violation> found;
+  std::vector<Violation> doubts;
   const auto doubt = [&](std::string field, std::string seen, std::string expected, std::string fix) {
-    found.push_back({.field = std::move(field),
-                     .seen = std::move(seen),
-                     .expected = std::move(expected),
-                     .fix = std::move(fix),
-                     .severity = Severity::warning});
+    doubts.push_back({.field = std::move(field),
+                      .seen = std::move(seen),
+                      .expected = std::move(expected),
+                      .fix = std::move(fix),
+                      .severity = Severity::warning});
   };
   const SmemDescriptor descriptor = decode_smem_descriptor(target, word);
   if (word >> 32 == 0) {
@@ -395,7 +395,7 @@ std::vector<Violation> doubts_about(Target target, uint64_t word) {
   if (descriptor.start_address_bytes >= shared_memory_bytes)
     doubt("start_address", fmt::format("{:#x}", descriptor.start_address_bytes),
           fmt::format("below {:#x}: a CTA has at most 227 KB of shared memory", shared_memory_bytes), "");
-  return found;
+  return doubts;
 }
 
 Report describe(const WordType& type, uint64_t word) { return std::visit(WordReport(word), type); }
@@ -421,15 +421,15 @@ std::string print_shape_and_types(const InstructionDescriptor& descriptor) {
 
 Report describe(const Place& place) { return std::visit(PlaceReport{}, place); }
 
-Report describe(const std::vector<Explanation>& steps, const WholeTile& tile, int row, int col) {
-  const int k = mma_of(tile.instruction).k;
+Report describe(const std::vector<Explanation>& steps, const Case& whole, int row, int col) {
+  const int k = mma_of(whole.instruction).k;
   Report list = Report::list();
   for (size_t i = 0; i < steps.size(); ++i) {
     const int step = static_cast<int>(i);
     Report entry{{"step", step}, {"steps", static_cast<int64_t>(steps.size())}, {"tile_row", row}, {"tile_col", col}};
     entry.add_text(fmt::format("{}row {}, col {} of the tile, instruction {} of {}: K = {}..{}", step > 0 ? "\n" : "",
                                row, col, step + 1, steps.size(), step * k, step * k + k - 1));
-    entry.update(describe(steps[i], tile.target));
+    entry.update(describe(steps[i], whole.target));
     list.append(std::move(entry));
   }
   return list;

@@ -57,7 +57,7 @@ bool is_cuda(std::string_view name, std::string_view text) {
 }
 
 PtxFileReport describe_sass(std::string_view name, const SassListing& listing) {
-  PtxFileReport found;
+  PtxFileReport result;
   Report instructions = Report::list(), counts = Report::object();
   struct Seen {
     const SassInstruction* first;
@@ -83,7 +83,7 @@ PtxFileReport describe_sass(std::string_view name, const SassListing& listing) {
                      std::string(row.first->info->ptx), row.first->shape.empty() ? "-" : row.first->shape,
                      types.empty() ? "-" : types, std::string(row.first->info->does)});
   }
-  Report& report = found.report;
+  Report& report = result.report;
   report.add_text(fmt::format("{}: a listing of SASS{}{}", printable(name), listing.arch.empty() ? "" : " of ",
                               printable(listing.arch)));
   if (listing.found.empty()) {
@@ -94,14 +94,14 @@ PtxFileReport describe_sass(std::string_view name, const SassListing& listing) {
     report.add_text(fmt::format("{} of {}", listing.found.size(),
                                 counted(static_cast<int64_t>(listing.instructions), "instruction")));
   }
-  found.described = static_cast<int64_t>(listing.found.size());
+  result.described = static_cast<int64_t>(listing.found.size());
   report.update({{"file", printable(name)},
                  {"sass", true},
                  {"arch", printable(listing.arch)},
                  {"instructions", std::move(instructions)},
                  {"counts", std::move(counts)},
                  {"all_instructions", listing.instructions}});
-  return found;
+  return result;
 }
 
 }  // namespace
@@ -126,11 +126,11 @@ PtxFileReport describe_file(std::string_view name, std::string_view text, std::o
                  .expected = "PTX, CUDA C++ with asm statements, or a listing of SASS",
                  .fix = "compile it with nvcc -ptx first"});
   }
-  PtxFileReport found = describe_ptx_file(name, extracted.ptx, target, with_instructions);
-  found.report.add("asm_statements", extracted.statements);
-  found.report.add_text(fmt::format("read from {}; macros are not expanded: nvcc -ptx expands them",
-                                    counted(static_cast<int64_t>(extracted.statements), "asm statement")));
-  return found;
+  PtxFileReport result = describe_ptx_file(name, extracted.ptx, target, with_instructions);
+  result.report.add("asm_statements", extracted.statements);
+  result.report.add_text(fmt::format("read from {}; macros are not expanded: nvcc -ptx expands them",
+                                     counted(static_cast<int64_t>(extracted.statements), "asm statement")));
+  return result;
 }
 
 }  // namespace bitmma

@@ -15,80 +15,70 @@ namespace bitmma {
 namespace {
 
 /// What a stride of a canonical layout steps over.
-std::string meaning_of_stride(const LayoutDescriptor& found, bool leading) {
-  const SwizzleInfo& swizzle = info(found.first.swizzle);
-  const int64_t width = swizzle.width_bytes / 16 * found.t;
-  if (found.major == Major::k) {
+std::string meaning_of_stride(const LayoutDescriptor& layout, bool leading) {
+  const SwizzleInfo& swizzle = info(layout.first.swizzle);
+  const int64_t width = swizzle.width_bytes / 16 * layout.t;
+  if (layout.major == Major::k) {
     if (!leading) return "from 8 rows to the next 8";
-    return swizzle.bits == 0 ? fmt::format("from {} values of k to the next {}", found.t, found.t)
+    return swizzle.bits == 0 ? fmt::format("from {} values of k to the next {}", layout.t, layout.t)
                              : fmt::format("from {} values of k to the next {}", width, width);
   }
   if (leading == (swizzle.bits != 0)) return fmt::format("from {} rows to the next {}", width, width);
   return fmt::format("from {0} values of k to the next {0}", swizzle.rows_per_atom);
 }
 
-/// LBO or SBO: a member, and a line of text.
-void add_stride(Report& report, const LayoutDescriptor& found, bool leading) {
-  const Strides& strides = found.first.strides;
+/// LBO or SBO.
+ReportRow stride_row(const LayoutDescriptor& layout, bool leading) {
+  const Strides& strides = layout.first.strides;
   const int64_t bytes = leading ? strides.leading_dim_byte_offset : strides.stride_dim_byte_offset;
-  const bool counts = leading ? found.leading_counts : found.stride_counts;
-  report.add(leading ? "lbo" : "sbo", {{"bytes", bytes}, {"encoded", bytes / 16}, {"counts", counts}});
-  if (leading && found.first.leading_dim_absolute) {
-    report.add_text(
-        "LBO         the address of the second 128-byte line of each step: absolute mode (bit 52) for K = 96");
-    return;
-  }
-  report.add_text(fmt::format("{:<11} {} bytes, encoded {}: {}", leading ? "LBO" : "SBO", bytes, bytes / 16,
-                              counts ? meaning_of_stride(found, leading) : "not used by this layout"));
+  const bool counts = leading ? layout.leading_counts : layout.stride_counts;
+  return {.key = leading ? "lbo" : "sbo",
+          .label = leading ? "LBO" : "SBO",
+          .value = {{"bytes", bytes}, {"encoded", bytes / 16}, {"counts", counts}},
+          .text = leading && layout.first.leading_dim_absolute
+                      ? "the address of the second 128-byte line of each step: absolute mode (bit 52) for K = 96"
+                      : fmt::format("{} bytes, encoded {}: {}", bytes, bytes / 16,
+                                    counts ? meaning_of_stride(layout, leading) : "not used by this layout")};
 }
 
 std::string print_descriptor(uint64_t word) { return fmt::format("{:#018x}", word); }
 
-/// The descriptor of each step: a list, and a table of the values that change between steps.
-void add_steps(Report& report, const LayoutDescriptor& found, bool has_stages, int max_lines) {
-  const bool has_rows = std::ranges::any_of(found.steps, [](const DescriptorStep& step) { return step.row != 0; });
-  std::vector<std::string> heading{"k", "start", "descriptor", "start field"};
-  if (has_rows) heading.insert(heading.begin(), "row");
-  if (has_stages) heading.insert(heading.begin(), "stage");
-  std::vector<std::vector<std::string>> table{std::move(heading)};
-  Report steps = Report::list();
-  for (const DescriptorStep& step : found.steps) {
-    steps.append({{"stage", step.stage},
-                  {"row", step.row},
-                  {"k", step.col},
-                  {"start", step.start_bytes},
-                  {"descriptor", print_descriptor(step.descriptor)}});
-    if (static_cast<int>(table.size()) > max_lines) continue;
-    std::vector<std::string> line;
-    if (has_stages) line.push_back(std::to_string(step.stage));
-    if (has_rows) line.push_back(std::to_string(step.row));
-    const int64_t field = step.start_bytes / 16, before = found.steps.front().start_bytes / 16;
-    line.insert(line.end(),
-                {std::to_string(step.col), fmt::format("{:#x}", step.start_bytes), print_descriptor(step.descriptor),
-                 field == before ? std::to_string(field) : fmt::format("{} ({:+})", field, field - before)});
-    table.push_back(std::move(line));
+/// The descriptor of each step. The text has what changes between steps.
+ReportRows rows_of_steps(const LayoutDescriptor& layout, bool has_stages) {
+  const bool has_rows = std::ranges::any_of(layout.steps, [](const DescriptorStep& step) { return step.row != 0; });
+  ReportRows rows;
+  for (const DescriptorStep& step : layout.steps) {
+    const int64_t field = step.start_bytes / 16, before = layout.steps.front().start_bytes / 16;
+    rows.push_back(
+        {{"stage", has_stages ? "stage" : "", step.stage},
+         {"row", has_rows ? "row" : "", step.row},
+         {"k", "k", step.col},
+         {"start", "start", step.start_bytes, fmt::format("{:#x}", step.start_bytes)},
+         {"descriptor", "descriptor", print_descriptor(step.descriptor)},
+         {"", "start field", field, field == before ? "" : fmt::format("{} ({:+})", field, field - before)}});
   }
-  report.add("steps", std::move(steps)).add_text("\n" + print_table(table));
-  if (const size_t left = found.steps.size() + 1 - table.size(); left > 0)
-    report.add_text(fmt::format("... {} more; --json has them all", left));
+  return rows;
 }
 
-void add_descriptors(Report& report, const CuteLayout& cute, const LayoutDescriptor& found, int max_lines) {
-  const SwizzleInfo& mode = info(found.first.swizzle);
-  const std::string canonical = print_canonical(found.major, mode);
-  report["descriptor"] = print_descriptor(encode(found.first));
-  report.add("major", print(found.major))
-      .add("swizzle", mode.name)
-      .add("canonical", fmt::format("{} o {}", print(cute.swizzle), canonical))
-      .add("t", found.t)
-      .add("m", found.m)
-      .add("k", found.k)
-      .add("leading_dim_absolute", found.first.leading_dim_absolute);
-  report.add_text(fmt::format("canonical   {} o {}, {}", print(mode), canonical, print(found.major)));
-  report.add_text(fmt::format("parameters  T {}, m {}, k {}", found.t, found.m, found.k));
-  add_stride(report, found, true);
-  add_stride(report, found, false);
-  add_steps(report, found, cute.stages() > 1, max_lines);
+void add_descriptors(Report& report, const CuteLayout& cute, const LayoutDescriptor& layout, int max_lines) {
+  const SwizzleInfo& mode = info(layout.first.swizzle);
+  const std::string canonical = print_canonical(layout.major, mode);
+  report["descriptor"] = print_descriptor(encode(layout.first));
+  report.add_rows({{"major", "", print(layout.major)},
+                   {"swizzle", "", mode.name},
+                   {"canonical", "canonical", fmt::format("{} o {}", print(cute.swizzle), canonical),
+                    fmt::format("{} o {}, {}", print(mode), canonical, print(layout.major))},
+                   {"", "parameters", fmt::format("T {}, m {}, k {}", layout.t, layout.m, layout.k)},
+                   {"t", "", layout.t},
+                   {"m", "", layout.m},
+                   {"k", "", layout.k},
+                   {"leading_dim_absolute", "", layout.first.leading_dim_absolute},
+                   stride_row(layout, true),
+                   stride_row(layout, false)});
+  const ReportRows steps = rows_of_steps(layout, cute.stages() > 1);
+  const auto shown = std::min(steps.size(), static_cast<size_t>(std::max(0, max_lines)));
+  report.add("steps", objects_of(steps)).add_text("\n" + print_table(table_of(steps, shown)));
+  if (shown < steps.size()) report.add_text(fmt::format("... {} more; --json has them all", steps.size() - shown));
 }
 
 /// True if the descriptor equals the one with which each instruction reads 32 bytes of K of the layout. Strides that

@@ -156,9 +156,9 @@ class Describer {
       const size_t comma = operand.text.find(',');
       if (operand.name.find(name) == std::string_view::npos || comma == std::string::npos) continue;
       const bool second = name.starts_with("thread");
-      std::string one = second ? operand.text.substr(comma + 1) : operand.text.substr(0, comma);
-      std::erase_if(one, [](char c) { return c == '{' || c == '}' || c == ' '; });
-      return printable(one);
+      std::string part = second ? operand.text.substr(comma + 1) : operand.text.substr(0, comma);
+      std::erase_if(part, [](char c) { return c == '{' || c == '}' || c == ' '; });
+      return printable(part);
     }
     return std::string(name);
   }
@@ -254,22 +254,23 @@ DecodedPtx decode_support_instruction(const std::string& text, std::optional<Tar
     if (operand.find_first_not_of("0123456789") == std::string::npos) decoded.alike += " " + operand;
   }
   decoded.violations = violations_of(instruction, decoded.target);
-  std::vector<std::vector<std::string>> rows{{"does", meaning_of(instruction)}};
-  if (!row.orders.empty()) rows.push_back({"order", std::string(row.orders)});
-  rows.push_back({"has it", print(row.targets)});
-  if (row.ptx > PtxVersion{}) rows.push_back({"since", fmt::format("PTX ISA {}.{}", row.ptx.major, row.ptx.minor)});
-  rows.push_back({"written", fmt::format("{} [{}]", row.operands.empty() ? "no operands" : row.operands, row.source)});
-  decoded.report = {{"does", meaning_of(instruction)},
-                    {"orders", row.orders},
-                    {"targets", print(row.targets)},
-                    {"source", row.source}};
-  if (row.ptx > PtxVersion{}) decoded.report.add("ptx", fmt::format("{}.{}", row.ptx.major, row.ptx.minor));
+  const std::string since = row.ptx > PtxVersion{} ? fmt::format("{}.{}", row.ptx.major, row.ptx.minor) : "";
+  std::vector<ReportRow> rows{
+      {"does", "does", meaning_of(instruction)},
+      {"orders", "order", row.orders},
+      {"targets", "has it", print(row.targets)},
+      {"", "since", since.empty() ? "" : "PTX ISA " + since},
+      {"source", "written", row.source,
+       fmt::format("{} [{}]", row.operands.empty() ? "no operands" : row.operands, row.source)}};
+  if (!since.empty()) rows.push_back({"ptx", "", since});
+  Report operands;
   for (const NamedOperand& operand : named_operands(instruction)) {
-    decoded.report["operands"].append(printable(operand.text));
+    operands.append(printable(operand.text));
     if (!operand.meaning.empty())
-      rows.push_back({std::string(operand.name), fmt::format("{}: {}", shortened(operand.text), operand.meaning)});
+      rows.push_back({"", std::string(operand.name), fmt::format("{}: {}", shortened(operand.text), operand.meaning)});
   }
-  decoded.report.add_text(rows);
+  decoded.report.add_rows(rows);
+  if (operands != Report()) decoded.report.add("operands", std::move(operands));
   return decoded;
 }
 
@@ -475,7 +476,7 @@ std::string with_guard(const DecodedPtx& decoded) {
 /// The target of a file's instructions, and the remark to print about it.
 struct FileTarget {
   std::optional<Target> target = {};  // nothing: the default of each instruction
-  std::string said = {};
+  std::string remark = {};
 };
 
 /// True if every readable instruction is legal on the target.
@@ -489,21 +490,22 @@ bool takes_all(const PtxFile& file, Target target) {
   });
 }
 
-FileTarget target_of(const PtxFile& file, std::optional<Target> asked) {
-  if (asked) return {.target = asked, .said = fmt::format("target {}", print(*asked))};
-  if (file.target.empty()) return {.said = "no .target: each instruction is checked against its own default target"};
+FileTarget target_of(const PtxFile& file, std::optional<Target> chosen) {
+  if (chosen) return {.target = chosen, .remark = fmt::format("target {}", print(*chosen))};
+  if (file.target.empty()) return {.remark = "no .target: each instruction is checked against its own default target"};
   const auto named = target_named(file.target);
   if (!named)
-    return {.said = fmt::format("unknown .target {}: each instruction is checked against its own default target",
-                                shortened(file.target))};
+    return {.remark = fmt::format("unknown .target {}: each instruction is checked against its own default target",
+                                  shortened(file.target))};
   const auto with_a = target_named(file.target + "a");
   if (with_a && !takes_all(file, *named) && takes_all(file, *with_a)) {
-    return {.target = with_a,
-            .said = fmt::format("target {}: the file says .target {}, which lacks some of its instructions; compilers "
-                                "pass such files to ptxas as {}",
-                                print(*with_a), print(*named), print(*with_a))};
+    return {
+        .target = with_a,
+        .remark = fmt::format("target {}: the file says .target {}, which lacks some of its instructions; compilers "
+                              "pass such files to ptxas as {}",
+                              print(*with_a), print(*named), print(*with_a))};
   }
-  return {.target = named, .said = fmt::format("target {}", print(*named))};
+  return {.target = named, .remark = fmt::format("target {}", print(*named))};
 }
 
 /// The part of a CUTLASS atom's name that follows the mnemonic.
@@ -562,7 +564,7 @@ Report describe_settings(const CutlassAtom& atom) {
   return report;
 }
 
-/// Describes an atom: its instruction, legal on the architecture of the name unless a target is asked for.
+/// Describes an atom: its instruction, legal on the architecture of the name, or on `target` if it is given.
 Report describe_atom(std::string_view text, std::optional<Target> target) {
   const CutlassAtom atom = read_cutlass_atom(text);
   const Target chosen = target ? *target : atom.target.value_or(default_target(atom.instruction));
@@ -597,8 +599,8 @@ Report describe_ptx(std::string_view text, std::optional<Target> target) {
   for (PtxStatement& statement : scan_ptx(text).statements) statements.push_back(std::move(statement.text));
   if (statements.empty()) statements.emplace_back(text);  // reading it then fails with an error that names the text
   const bool has_semicolon = text.find(';') != std::string_view::npos;
-  for (const std::string& one : statements) {
-    const DecodedPtx decoded = decode_statement(one, has_semicolon, target);
+  for (const std::string& statement : statements) {
+    const DecodedPtx decoded = decode_statement(statement, has_semicolon, target);
     if (!decoded.violations.empty()) throw Error(decoded.violations);
     Report report = report_of(decoded);
     report.add_text(fmt::format("{}\ntarget: {}", with_guard(decoded), print(decoded.target)));
@@ -612,12 +614,12 @@ PtxFileReport describe_ptx_file(std::string_view name, std::string_view text, st
                                 bool with_instructions) {
   const PtxFile file = scan_ptx(text);
   const FileTarget chosen = target_of(file, target);
-  PtxFileReport found;
-  Report& report = found.report;
+  PtxFileReport described;
+  Report& report = described.report;
   Report instructions = Report::list();
   std::map<std::string, size_t> first_line;  // for each description
   std::map<std::string, int64_t> counts;     // keyed by mnemonic
-  report.add_text(fmt::format("{}: {}", printable(name), chosen.said));
+  report.add_text(fmt::format("{}: {}", printable(name), chosen.remark));
   for (const PtxStatement& statement : file.statements) {
     DecodedPtx decoded;
     bool is_known = true;
@@ -629,8 +631,8 @@ PtxFileReport describe_ptx_file(std::string_view name, std::string_view text, st
       decoded.violations = error.violations();
     }
     const bool is_legal = decoded.violations.empty();
-    ++(is_legal ? found.legal : is_known ? found.illegal : found.not_read);
-    ++found.described;
+    ++(is_legal ? described.legal : is_known ? described.illegal : described.not_read);
+    ++described.described;
     ++counts[decoded.mnemonic];
     Report row{{"line", statement.line}, {"legal", is_legal}, {"instruction", decoded.mnemonic}};
     if (is_known) row.add("target", print(decoded.target));
@@ -660,18 +662,18 @@ PtxFileReport describe_ptx_file(std::string_view name, std::string_view text, st
                  {"target", chosen.target ? Report(print(*chosen.target)) : Report()},
                  {"instructions", std::move(instructions)},
                  {"counts", std::move(count_of)},
-                 {"legal", found.legal},
-                 {"illegal", found.illegal},
-                 {"not_read", found.not_read}});
+                 {"legal", described.legal},
+                 {"illegal", described.illegal},
+                 {"not_read", described.not_read}});
   if (file.statements.empty()) {
     report.add_text("it contains no tensor-core instruction");
-    return found;
+    return described;
   }
   report.add_text(table);
   report.add_text(fmt::format("{}: {} legal, {} illegal, {} not understood",
-                              counted(static_cast<int64_t>(file.statements.size()), "instruction"), found.legal,
-                              found.illegal, found.not_read));
-  return found;
+                              counted(static_cast<int64_t>(file.statements.size()), "instruction"), described.legal,
+                              described.illegal, described.not_read));
+  return described;
 }
 
 }  // namespace bitmma

@@ -105,11 +105,16 @@ std::string print_differing(const Comparison& comparison) {
 }
 
 /// The head of a report, down to the target.
-Report head_of(const std::string& path, const Instruction& instruction, Target target, int64_t index, int64_t cases) {
-  const std::string name = print(instruction);
-  Report report{{"file", path},   {"instruction", name},     {"case", index},
-                {"cases", cases}, {"target", print(target)}, {"arithmetic", print_arithmetic(instruction, target)}};
-  return report.add_text(fmt::format("{}, case {} of {}\ntarget: {}", name, index, cases, print(target)));
+Report head_of(const VectorFile& vectors, int64_t index) {
+  const std::string name = vectors.name();
+  Report report{{"file", vectors.file.path},
+                {"instruction", name},
+                {"case", index},
+                {"cases", vectors.cases},
+                {"target", print(vectors.target)},
+                {"arithmetic", print_arithmetic(vectors.instruction, vectors.target)}};
+  return report.add_text(
+      fmt::format("{}, case {} of {}\ntarget: {}", name, index, vectors.cases, print(vectors.target)));
 }
 
 void add_shape_and_types(Report& report, const Mma& mma, int m, int n, int k) {
@@ -122,17 +127,37 @@ void add_shape_and_types(Report& report, const Mma& mma, int m, int n, int k) {
 }
 
 /// Adds the choices, and to the text the arithmetic before them.
-void add_choices(Report& report, const Instruction& instruction, Target target, const std::vector<Choice>& choices) {
-  report.add_text("arithmetic: " + print_arithmetic(instruction, target));
+void add_choices(Report& report, const VectorFile& vectors) {
+  const std::vector<Choice> choices = choices_of(vectors);
+  report.add_text("arithmetic: " + print_arithmetic(vectors.instruction, vectors.target));
   report.add("chosen", describe(choices));
   for (const Choice choice : choices) report.add_text(fmt::format("chosen: {}", print(choice)));
 }
 
+/// D of a case that several instructions compute.
+Report describe_tile(const VectorFile& vectors, int64_t index, const ShownD& shown, int threads) {
+  const Case whole = case_at(vectors, index);
+  const Matrix d = computed_tile(whole, threads);
+  const Mma mma = mma_of(vectors.instruction);
+  const Tiling& tiling = vectors.tiling;
+  const int k = tiling.k * mma.k;
+  Report report = head_of(vectors, index);
+  add_shape_and_types(report, mma, d.rows(), d.cols(), k);
+  report.add("steps", tiling.k);
+  report.add_text(fmt::format(
+      "whole tile: {} x {} x {} in {} x {} blocks of {} x {}, {} of K = {} each; C of each is D of the previous one",
+      d.rows(), d.cols(), k, tiling.m, tiling.n, mma.m, mma.n, counted(tiling.k, "instruction"), mma.k));
+  add_choices(report, vectors);
+  add_d(report, shown, d);
+  return report;
+}
+
 }  // namespace
 
-Report describe(const VectorFile& vectors, int64_t index, const ShownD& shown) {
+Report describe(const VectorFile& vectors, int64_t index, const ShownD& shown, int threads) {
+  if (!vectors.tiling.is_one_instruction()) return describe_tile(vectors, index, shown, threads);
   const Case this_case = case_at(vectors, index);
-  Report report = head_of(vectors.file.path, vectors.instruction, vectors.target, index, vectors.cases);
+  Report report = head_of(vectors, index);
   if (const int64_t steps = unrolled_steps(vectors); steps > 0) {
     report.add("k_loop", steps);
     report.add_text(fmt::format("K loop: {} instructions per tile; C of each is D of the previous one", steps));
@@ -144,26 +169,10 @@ Report describe(const VectorFile& vectors, int64_t index, const ShownD& shown) {
   for (const std::string& line : {print_shape_and_types(this_case.instruction), print_operands(this_case)}) {
     if (!line.empty()) report.add_text(line);
   }
-  add_choices(report, vectors.instruction, vectors.target, choices_of(vectors));
+  add_choices(report, vectors);
   report.add("warnings", warnings_of(this_case));
   add_d(report, shown, computed_d(this_case), axis_names(this_case), !is_mma(this_case.instruction),
         ends_with_redval(this_case.instruction));
-  return report;
-}
-
-Report describe(const WholeTile& tile, int64_t index, const ShownD& shown, int threads) {
-  const Matrix d = computed_d(tile, index, threads);
-  const Mma mma = mma_of(tile.instruction);
-  const int k = tile.cases[static_cast<size_t>(index)].logical.b->rows();
-  Report report = head_of(tile.file.path, tile.instruction, tile.target, index, std::ssize(tile.cases));
-  add_shape_and_types(report, mma, d.rows(), d.cols(), k);
-  report.add("steps", tile.steps());
-  report.add_text(fmt::format(
-      "whole tile: {} x {} x {} in {} x {} blocks of {} x {}, {} of K = {} each; C of each is D of the previous one",
-      d.rows(), d.cols(), k, d.rows() / mma.m, d.cols() / mma.n, mma.m, mma.n, counted(tile.steps(), "instruction"),
-      mma.k));
-  add_choices(report, tile.instruction, tile.target, choices_of(tile.instruction, tile.target));
-  add_d(report, shown, d);
   return report;
 }
 

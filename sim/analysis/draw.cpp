@@ -260,23 +260,24 @@ View view_of(const Map& map) {
 /// Throws Error if the picture has no room for the elements of the map.
 void require_drawable(const Map& map, const PictureSize& size) {
   constexpr int64_t most = 1 << 20;
-  std::vector<Violation> found;
+  std::vector<Violation> violations;
   std::string extents;
   for (const size_t axis : map.element_axes())
     extents += fmt::format("{}{}", extents.empty() ? "" : " x ", map.axes[axis].extent);
   int64_t left = most;
   for (const size_t axis : map.element_axes()) left = map.axes[axis].extent > 0 ? left / map.axes[axis].extent : 0;
   if (left < 1)
-    found.push_back({.code = ViolationCode::too_large,
-                     .field = "picture",
-                     .seen = fmt::format("{} elements", extents),
-                     .expected = fmt::format("1..{}", most),
-                     .fix = "a list of elements may be longer"});
+    violations.push_back({.code = ViolationCode::too_large,
+                          .field = "picture",
+                          .seen = fmt::format("{} elements", extents),
+                          .expected = fmt::format("1..{}", most),
+                          .fix = "a list of elements may be longer"});
   for (const auto& [name, value] :
        {std::pair("lines of the picture", size.lines), std::pair("columns", size.columns)}) {
-    if (value && *value < 0) found.push_back({.field = name, .seen = std::to_string(*value), .expected = "0 or more"});
+    if (value && *value < 0)
+      violations.push_back({.field = name, .seen = std::to_string(*value), .expected = "0 or more"});
   }
-  if (!found.empty()) throw Error(std::move(found));
+  if (!violations.empty()) throw Error(std::move(violations));
 }
 
 /// The part of the used lines or columns that is drawn.

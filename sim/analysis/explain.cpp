@@ -518,14 +518,16 @@ Explanation explain(const Case& this_case, int row, int col, const AccumulatorMo
   return in_ieee_environment([&] { return explained(this_case, row, col, replacement); });
 }
 
-std::vector<Explanation> explain(const WholeTile& tile, int64_t index, int row, int col) {
-  const Mma mma = mma_of(tile.instruction);
+std::vector<Explanation> explain_steps(const Case& whole, int row, int col) {
+  const Tiling tiling = tiling_of(whole);
+  if (tiling.is_one_instruction()) return {explain(whole, row, col)};
+  const Mma mma = mma_of(whole.instruction);
   std::vector<Explanation> steps;
   std::optional<Matrix> block;
-  for (int64_t step = 0; step < tile.steps(); ++step) {
-    const Case this_case = instruction_at(tile, index, row, col, step, block ? &*block : nullptr);
-    steps.push_back(explain(this_case, row % mma.m, col % mma.n));
-    block = computed_d(this_case);
+  for (int step = 0; step < tiling.k; ++step) {
+    const Case instruction = instruction_at(whole, row, col, step, block ? &*block : nullptr);
+    steps.push_back(explain(instruction, row % mma.m, col % mma.n));
+    block = computed_d(instruction);
   }
   return steps;
 }

@@ -82,7 +82,7 @@ std::string to_svg(const Picture& picture) {
     else beside_width += arrow_lane + width_of(arrow.text);
   }
   int width = head_width + beside_width;
-  for (const int one : widths) width += one;
+  for (const int column_width : widths) width += column_width;
   int text_width = width_of(picture.title) * 9 / 7;
   for (const std::string& note : picture.notes) text_width = std::max(text_width, width_of(note));
   for (const auto& [color, text] : picture.legend) text_width = std::max(text_width, width_of(text) + 30);

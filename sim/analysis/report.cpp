@@ -2,6 +2,7 @@
 #include "bitmma/analysis/report.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <iterator>
@@ -35,12 +36,12 @@ class JsonWriter {
     for (const ReportMember& member : members) last[member.key] = &member.value;
     open('{');
     for (const ReportMember& member : members) {
-      const auto found = last.extract(member.key);
-      if (found.empty()) continue;
+      const auto node = last.extract(member.key);
+      if (node.empty()) continue;
       begin_item();
       write_value(member.key);
       text_ += indent_ < 0 ? ":" : ": ";
-      write(*found.mapped());
+      write(*node.mapped());
     }
     close('}', members.empty());
   }
@@ -83,6 +84,13 @@ T& as(Report& report) {
   return std::get<T>(report.value);
 }
 
+/// The row's text, or its value as the text has it: null as nothing, a text without quotes.
+std::string text_of(const ReportRow& row) {
+  if (!row.text.empty() || row.value == Report()) return row.text;
+  const auto* text = std::get_if<std::string>(&row.value.value);
+  return text ? *text : to_json(row.value);
+}
+
 }  // namespace
 
 Report::Report(std::initializer_list<ReportMember> members) : value(Members(members)) {}
@@ -99,7 +107,7 @@ Report::Report(std::string text) : value(std::move(text)) {}
 Report::Report(std::string_view text) : value(std::string(text)) {}
 Report::Report(const char* text) : value(std::string(text)) {}
 Report::Report(List list) : value(std::move(list)) {}
-Report::Report(Value one) : value(std::move(one)) {}
+Report::Report(Value content) : value(std::move(content)) {}
 Report::Report(const std::vector<Violation>& violations) : value(List{}) {
   for (const Violation& violation : violations) {
     append({{"field", violation.field},
@@ -133,6 +141,42 @@ Report& Report::add_text(std::string text, Tone tone) {
 
 Report& Report::add_text(const std::vector<std::vector<std::string>>& table) { return add_text(print_table(table)); }
 
+Report& Report::add_rows(const std::vector<ReportRow>& rows) {
+  std::vector<std::vector<std::string>> table;
+  for (const ReportRow& row : rows) {
+    if (!row.key.empty()) add(row.key, row.value);
+    std::string text = row.label.empty() ? "" : text_of(row);
+    if (!text.empty()) table.push_back({row.label, std::move(text)});
+  }
+  return table.empty() ? *this : add_text(table);
+}
+
+Report objects_of(const ReportRows& elements) {
+  Report list = Report::list();
+  for (const std::vector<ReportRow>& rows : elements) {
+    Report object = Report::object();
+    for (const ReportRow& row : rows) {
+      if (!row.key.empty()) object.add(row.key, row.value);
+    }
+    list.append(std::move(object));
+  }
+  return list;
+}
+
+std::vector<std::vector<std::string>> table_of(const ReportRows& elements, size_t max_lines) {
+  std::vector<std::vector<std::string>> table;
+  for (size_t i = 0; i < std::min(elements.size(), max_lines); ++i) {
+    if (i == 0) table.emplace_back();
+    std::vector<std::string>& line = table.emplace_back();
+    for (const ReportRow& row : elements[i]) {
+      if (row.label.empty()) continue;
+      if (i == 0) table.front().push_back(row.label);
+      line.push_back(text_of(row));
+    }
+  }
+  return table;
+}
+
 Report& Report::add_warnings(const std::vector<Violation>& warnings) {
   for (const Violation& violation : warnings) add_text("warning: " + print(violation), Tone::warning);
   return add("warnings", warnings);
@@ -151,8 +195,8 @@ Report& Report::update(Report other) {
 
 Report& Report::operator[](std::string_view key) {
   Members& members = as<Members>(*this);
-  const auto found = std::ranges::find(members, key, &ReportMember::key);
-  if (found != members.end()) return found->value;
+  const auto member = std::ranges::find(members, key, &ReportMember::key);
+  if (member != members.end()) return member->value;
   return members.emplace_back(ReportMember{.key = std::string(key)}).value;
 }
 
@@ -161,8 +205,8 @@ Report& Report::operator[](size_t index) { return as<List>(*this).at(index); }
 const Report* Report::find(std::string_view key) const {
   const auto* members = std::get_if<Members>(&value);
   if (!members) return nullptr;
-  const auto found = std::ranges::find(*members, key, &ReportMember::key);
-  return found == members->end() ? nullptr : &found->value;
+  const auto member = std::ranges::find(*members, key, &ReportMember::key);
+  return member == members->end() ? nullptr : &member->value;
 }
 
 bool Report::operator==(const Report& other) const {
@@ -222,6 +266,38 @@ std::string print_table(const std::vector<std::vector<std::string>>& rows) {
     text += line + '\n';
   }
   return text;
+}
+
+std::string print_markdown(const std::vector<std::vector<std::string>>& rows) {
+  std::string text;
+  for (const auto& row : rows) {
+    text += fmt::format("| {} |\n", fmt::join(row, " | "));
+    if (&row != &rows.front()) continue;
+    text += "|";
+    for (size_t i = 0; i < row.size(); ++i) text += "---|";
+    text += '\n';
+  }
+  return text;
+}
+
+std::string folded(std::string_view text, size_t indent) {
+  constexpr size_t width = 80, further = 4;
+  std::string lines, line(indent, ' ');
+  bool is_empty = true;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find(' '), text.size());
+    const std::string_view word = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (!is_empty && line.size() + 1 + word.size() > width) {
+      lines += line.substr(0, line.find_last_not_of(' ') + 1) + '\n';
+      line = std::string(indent + further, ' ');
+    } else if (!is_empty) {
+      line += ' ';
+    }
+    line += word;
+    is_empty = false;
+  }
+  return lines + line + '\n';
 }
 
 }  // namespace bitmma

@@ -13,9 +13,9 @@ namespace bitmma {
 
 std::span<const std::string_view> cpu_targets() {
   static const std::vector<std::string_view> names = [] {
-    std::vector<std::string_view> found;
-    for (const kernels::Kernels* table : kernels::supported_kernels()) found.push_back(table->name);
-    return found;
+    std::vector<std::string_view> supported;
+    for (const kernels::Kernels* table : kernels::supported_kernels()) supported.push_back(table->name);
+    return supported;
   }();
   return names;
 }

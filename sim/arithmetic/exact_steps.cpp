@@ -149,7 +149,7 @@ bool sum_exactly(const ExactSteps& job) {
   };
   sum(0, first.data()), sum(1, second.data());
   int32_t bits = 0;
-  for (const uint32_t one : first) bits |= static_cast<int32_t>(one) ^ static_cast<int32_t>(one) >> 31;
+  for (const uint32_t sum_word : first) bits |= static_cast<int32_t>(sum_word) ^ static_cast<int32_t>(sum_word) >> 31;
   if (bits >> (job.fraction_bits + 1) != 0) return false;
   const int unit = of_a->low + of_b->low + of_a->exponent_of_one + of_b->exponent_of_one;
   const math::IeeeEnvironment environment(Rounding::toward_zero);

@@ -54,8 +54,8 @@ BITMMA_INLINE bool add_rows(const F64Chains& job, int row) {
   return has_nan;
 }
 
-BITMMA_INLINE bool add_all(const F64Chains& given) {
-  const F64Chains job = given;  // a copy that the stores cannot change
+BITMMA_INLINE bool add_all(const F64Chains& args) {
+  const F64Chains job = args;  // a copy that the stores cannot change
   bool has_nan = false;
   int row = 0;
   for (; row + 4 <= job.rows; row += 4) has_nan |= add_rows<4>(job, row);
@@ -121,8 +121,8 @@ BITMMA_INLINE void multiply_cols(const F16Quads& job, const QuadsOfA& a, int col
 }
 
 template <bool has_c, bool c_is_f16, bool d_is_f16>
-BITMMA_INLINE void multiply_quads(const F16Quads& given) {
-  const F16Quads job = given;
+BITMMA_INLINE void multiply_quads(const F16Quads& args) {
+  const F16Quads job = args;
   for (int first = 0; first < job.rows; first += QuadsOfA::most) {
     QuadsOfA a;
     a.first = first, a.end = std::min(first + QuadsOfA::most, job.rows);

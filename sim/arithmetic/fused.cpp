@@ -173,13 +173,13 @@ bool fused_product(const AccumulatorModel& model, const Operands& operands, cons
   const std::optional<Fused> fused = begin_fused(model, operands);
   if (!fused || fused->any_special) return false;
   const auto sum = [&](const AccumulatorBlock& block) {
-    Fused one = *fused;
-    kernels::FusedSum& job = one.job;
+    Fused block_sum = *fused;
+    kernels::FusedSum& job = block_sum.job;
     const size_t before = static_cast<size_t>(block.row) * static_cast<size_t>(job.a.stride);
     job.a.pair += before, job.a.exponent += before, job.a.narrow_exponent += before, job.a.negative += block.row;
     if (job.selected_k) job.selected_k += static_cast<size_t>(block.row) * static_cast<size_t>(job.terms);
     job.rows = block.rows, job.c = block.c(), job.d = block.codes, job.d_stride = block.stride;
-    return one.run();
+    return block_sum.run();
   };
   sum_by_blocks(blocks, model.output, operands, sum,
                 [&](const Operands& block) { return fused_product(model, block); });

@@ -144,9 +144,9 @@ Operands step_of(const AccumulatorModel& model, const Operands& operands, std::s
     for (const int j : columns) step.selected_k.push_back(operands.selected_k[row * stored + static_cast<size_t>(j)]);
   }
   for (MixedTerm mixed : operands.mixed) {
-    const auto found = std::ranges::find(columns, static_cast<int>(mixed.stored));
-    if (found == columns.end()) continue;
-    mixed.stored = static_cast<uint16_t>(found - columns.begin());
+    const auto column = std::ranges::find(columns, static_cast<int>(mixed.stored));
+    if (column == columns.end()) continue;
+    mixed.stored = static_cast<uint16_t>(column - columns.begin());
     step.mixed.push_back(mixed);
   }
   if (operands.scales) {

@@ -80,9 +80,9 @@ void Factors::find_terms(int row, int col, std::vector<ExactTerm>& terms) const 
 }
 
 std::vector<ExactTerm> exact_terms(const Operands& operands, int row, int col) {
-  const Operands one = block_of(operands, row, 1, col, 1);
+  const Operands element = block_of(operands, row, 1, col, 1);
   std::vector<ExactTerm> terms;
-  Factors(one).find_terms(0, 0, terms);
+  Factors(element).find_terms(0, 0, terms);
   return terms;
 }
 

@@ -129,13 +129,13 @@ std::optional<WarpProduct> WarpProduct::of(const AccumulatorModel& model, const 
                                                                product.steps_.size() == 1 && product.places_ % 16 == 0;
   if (!scales_fit) return std::nullopt;
   // The loop multiplies B^T by A^T.
-  const auto widening = [&](Format given) {
-    return info(step_input(model, given)).mantissa_bits - info(given).mantissa_bits;
+  const auto widening = [&](Format format) {
+    return info(step_input(model, format)).mantissa_bits - info(format).mantissa_bits;
   };
   // Steps that widen to f16: subnormals of e4m3 are normal there, those of e5m2 are not. The rest stays the same.
-  const auto becomes_normal = [&](Format given) {
-    const FormatInfo &from = info(given), &to = info(step_input(model, given));
-    return widening(given) > 0 && from.bias + from.mantissa_bits <= to.bias;
+  const auto becomes_normal = [&](Format stored) {
+    const FormatInfo &from = info(stored), &to = info(step_input(model, stored));
+    return widening(stored) > 0 && from.bias + from.mantissa_bits <= to.bias;
   };
   product.a_.normal = becomes_normal(a), product.b_.normal = becomes_normal(b);
   product.b_.shift = budget->a_shift + widening(b), product.a_.shift = budget->b_shift + widening(a);
@@ -280,9 +280,9 @@ bool WarpProduct::sum_in_steps(Codes& codes) const {
   if (shape_.scales > 0) {
     const std::array<kernels::Scale, 256>& scales = scales_of(*shape_.scale_type);
     bool any_nan = false;
-    const auto take = [&](const auto& given, auto& exponents) {
+    const auto take = [&](const auto& scale_codes, auto& exponents) {
       for (size_t i = 0; i < exponents.size(); ++i)
-        exponents[i] = scales[given[i]].exponent, any_nan |= scales[given[i]].nan;
+        exponents[i] = scales[scale_codes[i]].exponent, any_nan |= scales[scale_codes[i]].nan;
     };
     take(codes.scale_a, a_exponents), take(codes.scale_b, b_exponents);
     if (any_nan) return false;

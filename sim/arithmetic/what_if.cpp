@@ -61,8 +61,8 @@ constexpr auto gpu_names = std::to_array<GpuName>({
 /// "wgmma of an H200".
 std::string adder_of(const AccumulatorModel& row) {
   const Target target = row.targets.first();
-  const auto* const found = std::ranges::find(gpu_names, target, &GpuName::target);
-  return fmt::format("{} of {}", print(row.family), found == gpu_names.end() ? print(target) : found->name);
+  const auto* const gpu_name = std::ranges::find(gpu_names, target, &GpuName::target);
+  return fmt::format("{} of {}", print(row.family), gpu_name == gpu_names.end() ? print(target) : gpu_name->name);
 }
 
 }  // namespace
@@ -153,25 +153,25 @@ ExactSum exact_sum(Format output, std::span<const ExactTerm> terms, const std::o
 }
 
 std::vector<WhatIf> what_ifs(const AccumulatorModel& own, Format a, Format b) {
-  std::vector<WhatIf> found;
+  std::vector<WhatIf> rules;
   const auto is_sum = [](const AccumulatorModel& row) {
     return row.arithmetic == Arithmetic::fused_sum || row.arithmetic == Arithmetic::fma_pairs;
   };
-  if (!is_sum(own)) return found;
+  if (!is_sum(own)) return rules;
   for (const AccumulatorModel& row : accumulator_models()) {
     const bool same_sum = is_sum(row) && row.output == own.output && row.scaling == own.scaling &&
                           row.quad_pairs == own.quad_pairs && row.inputs.contains(a) && row.inputs.contains(b);
     const bool is_own = row.family == own.family && row.targets == own.targets;
     // Many GPUs add alike: lists each rule once, under the first GPU that has it.
     const bool is_known =
-        std::ranges::any_of(found, [&](const WhatIf& other) { return print_rule(other.model) == print_rule(row); });
+        std::ranges::any_of(rules, [&](const WhatIf& other) { return print_rule(other.model) == print_rule(row); });
     if (!same_sum || is_own || is_known) continue;
-    found.push_back(
+    rules.push_back(
         {.kind = WhatIf::Kind::model, .name = fmt::format("{}: {}", adder_of(row), print_rule(row)), .model = row});
   }
-  found.push_back({.kind = WhatIf::Kind::fma_chain, .name = "fp32 FMA chain in order of k"});
-  found.push_back({.kind = WhatIf::Kind::correctly_rounded, .name = "exact sum, rounded once to nearest even"});
-  return found;
+  rules.push_back({.kind = WhatIf::Kind::fma_chain, .name = "fp32 FMA chain in order of k"});
+  rules.push_back({.kind = WhatIf::Kind::correctly_rounded, .name = "exact sum, rounded once to nearest even"});
+  return rules;
 }
 
 Matrix compute(const WhatIf& what_if, const Operands& operands, Format output) {

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <atomic>
 #include <memory>
 
@@ -16,21 +17,29 @@ using namespace bitmma::c_api;
 
 namespace {
 
+struct CMatrixOfOperand {
+  GemmOperand operand;
+  bitmma_matrix bitmma_gemm_inputs::*matrix;
+};
+constexpr auto matrices_of_operands = std::to_array<CMatrixOfOperand>({
+    {GemmOperand::a, &bitmma_gemm_inputs::a},
+    {GemmOperand::b, &bitmma_gemm_inputs::b},
+    {GemmOperand::c, &bitmma_gemm_inputs::c},
+    {GemmOperand::bias, &bitmma_gemm_inputs::bias},
+    {GemmOperand::scale_a, &bitmma_gemm_inputs::scale_a},
+    {GemmOperand::scale_b, &bitmma_gemm_inputs::scale_b},
+    {GemmOperand::sfa, &bitmma_gemm_inputs::sfa},
+    {GemmOperand::sfb, &bitmma_gemm_inputs::sfb},
+});
+static_assert(matrices_of_operands.size() == gemm_operands.size());
+
 GemmInputs inputs_given(const bitmma_gemm_inputs* inputs) {
   const bitmma_gemm_inputs& from = given(inputs, "inputs");
-  const auto optional = [](const bitmma_matrix& matrix, std::string_view name) {
-    return matrix.data ? std::optional(matrix_given(matrix, name)) : std::nullopt;
-  };
-  GemmInputs to{.a = matrix_given(from.a, "a"),
-                .b = matrix_given(from.b, "b"),
-                .c = optional(from.c, "c"),
-                .bias = optional(from.bias, "bias"),
-                .scale_a = optional(from.scale_a, "scale_a"),
-                .scale_b = optional(from.scale_b, "scale_b"),
-                .sfa = optional(from.sfa, "sfa"),
-                .sfb = optional(from.sfb, "sfb"),
-                .whole_m = from.whole_m,
-                .whole_n = from.whole_n};
+  GemmInputs to{.whole_m = from.whole_m, .whole_n = from.whole_n};
+  for (const auto& [operand, matrix] : matrices_of_operands) {
+    const GemmOperandInfo& row = info(operand);
+    if ((from.*matrix).data || !row.optional) set_operand(to, operand, matrix_given(from.*matrix, row.name));
+  }
   if (from.row_numbers) to.rows.assign(from.row_numbers, from.row_numbers + to.a.rows());
   if (from.col_numbers) to.cols.assign(from.col_numbers, from.col_numbers + to.b.cols());
   return to;

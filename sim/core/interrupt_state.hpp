@@ -6,7 +6,7 @@
 
 namespace bitmma {
 
-/// Of the calling thread; null outside of a scope.
+/// The state of the calling thread; null outside of a scope.
 InterruptState* current_interrupt();
 
 /// Makes the scope of the thread that starts this one that of this thread too.

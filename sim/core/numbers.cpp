@@ -5,8 +5,10 @@
 #include <charconv>
 #include <limits>
 
+#include "bitmma/core/bits.hpp"
 #include "bitmma/core/error.hpp"
 #include "bitmma/core/text.hpp"
+#include "ieee_environment.hpp"
 
 namespace bitmma {
 namespace {
@@ -57,6 +59,26 @@ std::optional<int64_t> parse_signed(std::string_view text) {
   return static_cast<int64_t>(is_negative ? ~*magnitude + 1 : *magnitude);
 }
 
+std::optional<uint64_t> parse_integer(std::string_view text, int bits, bool is_signed) {
+  const uint64_t mask = low_mask(bits);
+  if (!is_signed) {
+    const std::optional<uint64_t> number = parse_whole(text);
+    return number && *number <= mask ? number : std::nullopt;
+  }
+  const auto most = static_cast<int64_t>(mask >> 1);
+  const std::optional<int64_t> number = parse_signed(text);
+  if (!number || *number > most || *number < -most - 1) return std::nullopt;
+  return static_cast<uint64_t>(*number) & mask;
+}
+
+std::optional<double> parse_decimal(std::string_view text) {
+  if (text.starts_with('+') && !text.substr(1).starts_with('-')) text.remove_prefix(1);
+  double number = 0;
+  const auto [end, error] =
+      in_ieee_environment([&] { return std::from_chars(text.data(), text.data() + text.size(), number); });
+  return error == std::errc{} && end == text.data() + text.size() ? std::optional(number) : std::nullopt;
+}
+
 std::vector<std::string> split_list(std::string_view text, std::string_view separators) {
   std::vector<std::string> parts;
   for (size_t from = 0; from <= text.size();) {
@@ -65,6 +87,16 @@ std::vector<std::string> split_list(std::string_view text, std::string_view sepa
     from = end + 1;
   }
   return parts;
+}
+
+std::optional<std::vector<int64_t>> parse_signed_list(std::string_view text) {
+  std::vector<int64_t> numbers;
+  for (const std::string& part : split_list(text)) {
+    const std::optional<int64_t> number = parse_signed(part);
+    if (!number) return std::nullopt;
+    numbers.push_back(*number);
+  }
+  return numbers;
 }
 
 std::array<int64_t, 3> parse_extents(std::string_view field, std::string_view text) {

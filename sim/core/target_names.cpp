@@ -14,14 +14,14 @@ namespace {
 
 using enum Target;
 
-struct Row {
+struct NamesRow {
   Target target;
   std::string_view names;  // separated by ", "
 };
 
 // NVIDIA, CUDA GPU compute capability, https://developer.nvidia.com/cuda-gpus. "RTX 6000" is the name of three GPUs.
 // The rows omit words such as Ti, SUPER and Laptop, which do not change the target.
-constexpr auto rows = std::to_array<Row>({
+constexpr auto rows = std::to_array<NamesRow>({
     {sm_70, "V100, V100S, TITAN V, Quadro GV100"},
     {sm_72, "Xavier"},
     {sm_75,
@@ -186,7 +186,7 @@ std::vector<std::string> names_of(const TargetSet& set) {
 const std::vector<GpuNames>& gpu_names() {
   static const std::vector<GpuNames> known = [] {
     std::vector<GpuNames> read;
-    for (const Row& row : rows) {
+    for (const NamesRow& row : rows) {
       GpuNames gpus{.target = row.target, .names = {}};
       std::string_view rest = row.names;
       while (!rest.empty()) {

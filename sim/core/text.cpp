@@ -48,17 +48,18 @@ constexpr std::string_view replacement = "\xEF\xBF\xBD";  // U+FFFD
 /// The length of the UTF-8 character at the front in bytes; 0 if there is none. The Unicode Standard, Table 3-7: no
 /// overlong forms, no surrogates, nothing above U+10FFFF.
 std::size_t character_bytes(std::string_view text) {
-  struct Row {
+  struct LeadingByteRow {
     uint8_t first, last;             // of the leading byte
     uint8_t second_from, second_to;  // of the byte after it; further ones are 80..BF
     std::size_t bytes;
   };
-  static constexpr std::array rows{
-      Row{0x00, 0x7F, 0x00, 0x00, 1}, Row{0xC2, 0xDF, 0x80, 0xBF, 2}, Row{0xE0, 0xE0, 0xA0, 0xBF, 3},
-      Row{0xE1, 0xEC, 0x80, 0xBF, 3}, Row{0xED, 0xED, 0x80, 0x9F, 3}, Row{0xEE, 0xEF, 0x80, 0xBF, 3},
-      Row{0xF0, 0xF0, 0x90, 0xBF, 4}, Row{0xF1, 0xF3, 0x80, 0xBF, 4}, Row{0xF4, 0xF4, 0x80, 0x8F, 4}};
+  static constexpr std::array rows{LeadingByteRow{0x00, 0x7F, 0x00, 0x00, 1}, LeadingByteRow{0xC2, 0xDF, 0x80, 0xBF, 2},
+                                   LeadingByteRow{0xE0, 0xE0, 0xA0, 0xBF, 3}, LeadingByteRow{0xE1, 0xEC, 0x80, 0xBF, 3},
+                                   LeadingByteRow{0xED, 0xED, 0x80, 0x9F, 3}, LeadingByteRow{0xEE, 0xEF, 0x80, 0xBF, 3},
+                                   LeadingByteRow{0xF0, 0xF0, 0x90, 0xBF, 4}, LeadingByteRow{0xF1, 0xF3, 0x80, 0xBF, 4},
+                                   LeadingByteRow{0xF4, 0xF4, 0x80, 0x8F, 4}};
   const auto byte = [&](std::size_t i) { return static_cast<uint8_t>(text[i]); };
-  for (const Row& row : rows) {
+  for (const LeadingByteRow& row : rows) {
     if (byte(0) < row.first || byte(0) > row.last) continue;
     if (row.bytes == 1) return 1;
     if (text.size() < row.bytes || byte(1) < row.second_from || byte(1) > row.second_to) return 0;

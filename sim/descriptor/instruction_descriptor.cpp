@@ -116,9 +116,9 @@ std::string section(MmaKind kind) {
   return fmt::format("PTX ISA 9.7.16.4.2, Table {}", info(kind).table);
 }
 
-class Checker {
+class InstructionDescriptorChecker {
  public:
-  explicit Checker(MmaKind kind) : kind_(kind) {}
+  explicit InstructionDescriptorChecker(MmaKind kind) : kind_(kind) {}
   /// Refuses each field only once.
   void require(bool holds, std::string_view field, auto seen, std::string legal, std::string fix = {}) {
     if (!holds && std::ranges::find(found_, field, &Violation::field) == found_.end()) {
@@ -154,7 +154,7 @@ std::optional<int> code_of(MmaKind kind, char operand, Format format) {
 }
 
 /// Connects a field with the members of the struct, for numbers and flags.
-struct Binding {
+struct InstructionBinding {
   std::string_view name;
   int (*get)(const InstructionDescriptor&);
   void (*set)(InstructionDescriptor&, int);
@@ -162,7 +162,7 @@ struct Binding {
 
 constexpr int m_unit(const InstructionDescriptor& d) { return info(d.kind).has_block_scales ? 128 : 16; }
 
-constexpr auto bindings = std::to_array<Binding>({
+constexpr auto instruction_bindings = std::to_array<InstructionBinding>({
     {"sparsity_selector", [](const auto& d) { return d.sparsity_selector; },
      [](auto& d, int v) { d.sparsity_selector = v; }},
     {"sparse", [](const auto& d) { return int{d.sparse}; }, [](auto& d, int v) { d.sparse = v != 0; }},
@@ -207,7 +207,7 @@ constexpr auto type_bindings = std::to_array<TypeBinding>({
 
 consteval bool every_field_is_bound() {
   const auto bound = [](std::string_view name) {
-    for (const Binding& row : bindings) {
+    for (const InstructionBinding& row : instruction_bindings) {
       if (row.name == name) return true;
     }
     for (const TypeBinding& row : type_bindings) {
@@ -226,7 +226,7 @@ consteval bool every_field_is_bound() {
 static_assert(every_field_is_bound());
 
 /// Checks values, no matter where they came from.
-void check_values(const InstructionDescriptor& d, Checker& check) {
+void check_values(const InstructionDescriptor& d, InstructionDescriptorChecker& check) {
   const MmaKindInfo& kind = info(d.kind);
   const bool scaled = kind.has_block_scales;
   const bool m_legal = scaled ? d.m == 128 || d.m == 256 : d.m == 32 || d.m == 64 || d.m == 128 || d.m == 256;
@@ -312,12 +312,12 @@ std::span<const InstructionDescriptorField> instruction_descriptor_fields(MmaKin
 
 InstructionDescriptor decode_instruction_descriptor(MmaKind kind, uint32_t word) {
   InstructionDescriptor descriptor{.kind = kind};
-  Checker check(kind);
+  InstructionDescriptorChecker check(kind);
   uint64_t reserved = word;
   for (const InstructionDescriptorField& field : instruction_descriptor_fields(kind)) {
     const int value = static_cast<int>(extract(word, field.bits));
     reserved &= ~field.bits.mask();
-    for (const Binding& binding : bindings) {
+    for (const InstructionBinding& binding : instruction_bindings) {
       if (binding.name == field.bits.name) binding.set(descriptor, value);
     }
     for (const TypeBinding& binding : type_bindings) {
@@ -341,7 +341,7 @@ namespace {
 
 /// The number in the field; nothing if a type has no code there.
 std::optional<int> value_in(const InstructionDescriptorField& field, const InstructionDescriptor& descriptor) {
-  for (const Binding& binding : bindings)
+  for (const InstructionBinding& binding : instruction_bindings)
     if (binding.name == field.bits.name) return binding.get(descriptor);
   for (const TypeBinding& binding : type_bindings) {
     if (binding.name == field.bits.name) return code_of(descriptor.kind, binding.operand, descriptor.*binding.format);
@@ -353,7 +353,7 @@ std::optional<int> value_in(const InstructionDescriptorField& field, const Instr
 
 uint32_t encode(const InstructionDescriptor& descriptor) {
   const MmaKind kind = descriptor.kind;
-  Checker check(kind);
+  InstructionDescriptorChecker check(kind);
   check_values(descriptor, check);
   if (info(kind).has_block_scales) {  // the tables of these kinds have no such fields
     check.require(descriptor.d == Format::f32, "d_type", info(descriptor.d).name, "f32");
@@ -376,41 +376,42 @@ uint32_t encode(const InstructionDescriptor& descriptor) {
 }
 
 std::vector<Violation> warnings(const InstructionDescriptor& descriptor, std::optional<Target> target) {
-  std::vector<Violation> found;
+  std::vector<Violation> violations;
   const std::string source = section(descriptor.kind);
   for (const InstructionDescriptorField& field : instruction_descriptor_fields(descriptor.kind)) {
     const auto value = static_cast<uint64_t>(value_in(field, descriptor).value_or(0)) & field.bits.largest();
     const auto set = static_cast<uint32_t>(insert(0, field.bits, value)) & field.sm_107_bits;
     if (target || set == 0) continue;
-    found.push_back({.field = std::string(field.bits.name),
-                     .seen = fmt::format("bit {} set", std::countr_zero(set)),
-                     .expected = fmt::format("0 except on {}", print(target_sets::rubin)),
-                     .fix = "all other targets reserve the bit; name the target with --target",
-                     .source = source});
+    violations.push_back({.field = std::string(field.bits.name),
+                          .seen = fmt::format("bit {} set", std::countr_zero(set)),
+                          .expected = fmt::format("0 except on {}", print(target_sets::rubin)),
+                          .fix = "all other targets reserve the bit; name the target with --target",
+                          .source = source});
   }
   if (!descriptor.sparse && descriptor.sparsity_selector != 0) {
-    found.push_back({.field = "sparsity_selector",
-                     .seen = std::to_string(descriptor.sparsity_selector),
-                     .expected = "0 without sparse",
-                     .source = source});
+    violations.push_back({.field = "sparsity_selector",
+                          .seen = std::to_string(descriptor.sparsity_selector),
+                          .expected = "0 without sparse",
+                          .source = source});
   }
   if (descriptor.max_shift_code != 0) {
-    found.push_back({.code = ViolationCode::shift_without_ws,
-                     .field = "max_shift",
-                     .seen = std::to_string(descriptor.max_shift_code),
-                     .expected = "0 unless the instruction is .ws",
-                     .source = source});
+    violations.push_back({.code = ViolationCode::shift_without_ws,
+                          .field = "max_shift",
+                          .seen = std::to_string(descriptor.max_shift_code),
+                          .expected = "0 unless the instruction is .ws",
+                          .source = source});
   }
   if (descriptor.kind == MmaKind::mxf4nvf4 && descriptor.scale_type == Format::ue8m0) {
-    found.push_back({.field = "scale_type",
-                     .seen = "ue8m0 (1)",
-                     .expected = "ue4m3 (0) for NVFP4",
-                     .fix = "bit 23 selects the type of the scales, not their number; ue8m0 is legal with 2X and 4X",
-                     .source = source});
+    violations.push_back(
+        {.field = "scale_type",
+         .seen = "ue8m0 (1)",
+         .expected = "ue4m3 (0) for NVFP4",
+         .fix = "bit 23 selects the type of the scales, not their number; ue8m0 is legal with 2X and 4X",
+         .source = source});
   }
   if (descriptor.kind == MmaKind::mxf4nvf4 && (descriptor.scale_a_id != 0 || descriptor.scale_b_id != 0)) {
     const bool is_power = descriptor.scale_type == Format::ue8m0;
-    found.push_back(
+    violations.push_back(
         {.code = ViolationCode::scale_id_of_vector,
          .field = "scale_a_id, scale_b_id",
          .seen = fmt::format("{}, {}", descriptor.scale_a_id, descriptor.scale_b_id),
@@ -423,20 +424,20 @@ std::vector<Violation> warnings(const InstructionDescriptor& descriptor, std::op
   }
   const bool is_float = !info(descriptor.kind).has_block_scales && natural_output(descriptor.kind) == Format::f32;
   if (is_float && descriptor.m == 128 && descriptor.n % 16 != 0) {
-    found.push_back({.field = "n",
-                     .seen = std::to_string(descriptor.n),
-                     .expected = "a multiple of 16 with M = 128, as CUTLASS asserts",
-                     .fix = "Table 39 allows steps of 8 with cta_group::1; no hardware result is published",
-                     .source = "PTX ISA Table 39; CUTLASS, SM100_MMA"});
+    violations.push_back({.field = "n",
+                          .seen = std::to_string(descriptor.n),
+                          .expected = "a multiple of 16 with M = 128, as CUTLASS asserts",
+                          .fix = "Table 39 allows steps of 8 with cta_group::1; no hardware result is published",
+                          .source = "PTX ISA Table 39; CUTLASS, SM100_MMA"});
   }
   if (descriptor.kind == MmaKind::i8 && descriptor.n == 24) {
-    found.push_back({.field = "n",
-                     .seen = "24",
-                     .expected = "8, or a multiple of 16, in CUTLASS",
-                     .fix = "Table 39 allows 24; no hardware result is published",
-                     .source = "PTX ISA Table 39"});
+    violations.push_back({.field = "n",
+                          .seen = "24",
+                          .expected = "8, or a multiple of 16, in CUTLASS",
+                          .fix = "Table 39 allows 24; no hardware result is published",
+                          .source = "PTX ISA Table 39"});
   }
-  return found;
+  return violations;
 }
 
 }  // namespace bitmma

@@ -80,13 +80,13 @@ constexpr const DescriptorField* find(std::span<const DescriptorField> fields, s
 }
 
 /// One row per field name: connects the word with the struct.
-struct Binding {
+struct SmemBinding {
   std::string_view name;
   int64_t (*get)(const SmemDescriptor&);
   void (*set)(SmemDescriptor&, int64_t);
 };
 
-constexpr auto bindings = std::to_array<Binding>({
+constexpr auto smem_bindings = std::to_array<SmemBinding>({
     {"start_address", [](const SmemDescriptor& d) { return d.start_address_bytes; },
      [](SmemDescriptor& d, int64_t v) { d.start_address_bytes = v; }},
     {"leading_dim_byte_offset", [](const SmemDescriptor& d) { return d.strides.leading_dim_byte_offset; },
@@ -118,7 +118,7 @@ std::span<const DescriptorField> smem_descriptor_fields(Target target) {
 SmemDescriptor decode_smem_descriptor(Target target, uint64_t word) {
   const auto fields = smem_descriptor_fields(target);
   SmemDescriptor descriptor{.target = target, .reserved = word};
-  for (const Binding& binding : bindings) {
+  for (const SmemBinding& binding : smem_bindings) {
     const DescriptorField* field = find(fields, binding.name);
     if (!field) continue;
     const auto value = static_cast<int64_t>(extract(word, field->bits));
@@ -144,7 +144,7 @@ uint64_t encode(const SmemDescriptor& descriptor) {
   const auto fields = smem_descriptor_fields(descriptor.target);
   std::vector<Violation> violations;
   uint64_t word = descriptor.reserved;
-  for (const Binding& binding : bindings) {
+  for (const SmemBinding& binding : smem_bindings) {
     const DescriptorField* field = find(fields, binding.name);
     const int64_t value = binding.get(descriptor);
     if (!field) {
@@ -386,14 +386,14 @@ constexpr auto warning_rows = std::to_array<Warning>({
 
 /// Warns about bits that belong to no field, and about fields that have only one legal value.
 std::vector<Violation> reserved_warnings(const SmemDescriptor& descriptor, const std::string& source) {
-  std::vector<Violation> found;
+  std::vector<Violation> violations;
   uint64_t fixed = 0;
   for (const DescriptorField& field : smem_descriptor_fields(descriptor.target)) {
     if (field.fixed < 0) continue;
     const auto expected = static_cast<uint64_t>(field.fixed);
     fixed |= field.bits.mask();
     if (extract(descriptor.reserved, field.bits) == expected) continue;
-    found.push_back(
+    violations.push_back(
         {.field = fmt::format("bits {}-{}", field.bits.low_bit, field.bits.low_bit + field.bits.width_bits - 1),
          .seen = fmt::format("{:#b}", extract(descriptor.reserved, field.bits)),
          .expected = fmt::format("{:#b}", expected),
@@ -404,31 +404,31 @@ std::vector<Violation> reserved_warnings(const SmemDescriptor& descriptor, const
          .source = source});
   }
   if (const uint64_t stray = descriptor.reserved & ~fixed) {
-    found.push_back({.field = "reserved bits",
-                     .seen = fmt::format("{:#018x}", stray),
-                     .expected = "0",
-                     .fix = "check the shifts that built the descriptor",
-                     .source = source});
+    violations.push_back({.field = "reserved bits",
+                          .seen = fmt::format("{:#018x}", stray),
+                          .expected = "0",
+                          .fix = "check the shifts that built the descriptor",
+                          .source = source});
   }
-  return found;
+  return violations;
 }
 
 }  // namespace
 
 std::vector<Violation> warnings(const SmemDescriptor& descriptor, std::optional<Major> major, int row_bytes) {
   const std::string source(section(descriptor.target));
-  std::vector<Violation> found = reserved_warnings(descriptor, source);
+  std::vector<Violation> violations = reserved_warnings(descriptor, source);
   const Examined examined{.descriptor = descriptor, .major = major, .row_bytes = row_bytes};
   for (const Warning& row : warning_rows) {
     if (!row.applies(examined)) continue;
     Text text = row.text(examined);
-    found.push_back({.field = std::string(row.field),
-                     .seen = std::move(text.seen),
-                     .expected = std::move(text.expected),
-                     .fix = std::move(text.fix),
-                     .source = text.source.empty() ? source : std::move(text.source)});
+    violations.push_back({.field = std::string(row.field),
+                          .seen = std::move(text.seen),
+                          .expected = std::move(text.expected),
+                          .fix = std::move(text.fix),
+                          .source = text.source.empty() ? source : std::move(text.source)});
   }
-  return found;
+  return violations;
 }
 
 }  // namespace bitmma

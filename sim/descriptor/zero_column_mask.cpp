@@ -22,7 +22,7 @@ constexpr auto fields = std::to_array<ZeroColumnMaskField>({
 });
 static_assert(disjoint(fields, 64));
 
-constexpr std::string_view section = "PTX ISA 9.7.16.4.3, Table 45";
+constexpr std::string_view mask_section = "PTX ISA 9.7.16.4.3, Table 45";
 
 /// The member that holds a field.
 template <typename Mask>
@@ -50,7 +50,7 @@ ZeroColumnMask decode_zero_column_mask(uint64_t word) {
                  .seen = fmt::format("{:#018x}", reserved),
                  .expected = "0",
                  .fix = "",
-                 .source = std::string(section)});
+                 .source = std::string(mask_section)});
   }
   return mask;
 }
@@ -65,7 +65,7 @@ uint64_t encode(const ZeroColumnMask& mask) {
                             .seen = std::to_string(value),
                             .expected = fmt::format("0..{}", field.bits.largest()),
                             .fix = "",
-                            .source = std::string(section)});
+                            .source = std::string(mask_section)});
     }
     word = insert(word, field.bits, static_cast<uint64_t>(value));
   }
@@ -81,7 +81,7 @@ std::vector<bool> zeroed_columns(const ZeroColumnMask& mask, int m, int n) {
                  .seen = std::to_string(n),
                  .expected = fmt::format("1..256, a multiple of the {} sub-masks of M = {}", sub_masks, m),
                  .fix = "",
-                 .source = std::string(section)});
+                 .source = std::string(mask_section)});
   }
   std::vector<bool> zeroed(static_cast<size_t>(n));
   if (!mask.non_zero_mask) return zeroed;

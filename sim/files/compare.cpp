@@ -111,18 +111,19 @@ Comparison compare_cases(std::span<const Case> cases, std::span<const Matrix> ac
 Comparison compare_outside_d(const Case& this_case, int64_t case_index, const State& expected, const State& actual) {
   Comparison result;
   if (!is_mma(this_case.instruction) || !expected.has(Field::tmem) || !actual.has(Field::tmem)) return result;
-  const std::span<const uint32_t> right = expected.words(Field::tmem), found = actual.words(Field::tmem);
-  if (std::ranges::equal(right, found)) return result;
+  const std::span<const uint32_t> expected_words = expected.words(Field::tmem),
+                                  actual_words = actual.words(Field::tmem);
+  if (std::ranges::equal(expected_words, actual_words)) return result;
   const Buffer& buffer = *std::ranges::find(expected.buffers(), Field::tmem, &Buffer::field);
-  if (right.size() != found.size()) {
+  if (expected_words.size() != actual_words.size()) {
     throw Error({.field = fmt::format("case {}: Tensor Memory", case_index),
-                 .seen = fmt::format("{} cells", found.size()),
-                 .expected = fmt::format("{}, the same as before the instruction", right.size())});
+                 .seen = fmt::format("{} cells", actual_words.size()),
+                 .expected = fmt::format("{}, the same as before the instruction", expected_words.size())});
   }
   const int64_t lanes = buffer.extents()[1], columns = buffer.extents()[2];
   const Mma mma = mma_of(this_case.instruction);
   const PlaceMap places(this_case.instruction, this_case.target, this_case.before, Role::d);
-  std::vector<bool> is_d(right.size());
+  std::vector<bool> is_d(expected_words.size());
   for (int row = 0; row < mma.m; ++row) {
     for (int col = 0; col < mma.n; ++col) {
       const Place place = places.place_of(row, col);
@@ -132,8 +133,8 @@ Comparison compare_outside_d(const Case& this_case, int64_t case_index, const St
       if (index < is_d.size()) is_d[index] = true;
     }
   }
-  for (size_t i = 0; i < right.size(); ++i) {
-    if (is_d[i] || right[i] == found[i]) continue;
+  for (size_t i = 0; i < expected_words.size(); ++i) {
+    if (is_d[i] || expected_words[i] == actual_words[i]) continue;
     if (result.outside_d++ > 0) continue;
     const auto at = static_cast<int64_t>(i);
     result.first = Mismatch{.case_index = case_index,
@@ -143,8 +144,8 @@ Comparison compare_outside_d(const Case& this_case, int64_t case_index, const St
                                                .lane = static_cast<int>(at / columns % lanes),
                                                .column = static_cast<int>(at % columns)},
                             .format = Format::s32,
-                            .expected = right[i],
-                            .actual = found[i]};
+                            .expected = expected_words[i],
+                            .actual = actual_words[i]};
   }
   result.mismatches = result.outside_d;
   return result;
@@ -161,13 +162,14 @@ Comparison with_outside(Comparison whole, const Comparison& outside) {
   return whole;
 }
 
-/// Compares the recorded D of case `index` with the computed one, and then the logical d if the file has both.
-Comparison verify_case(const VectorFile& vectors, int64_t index, const AccumulatorModel* model) {
+/// Compares the recorded D of case `index` with the computed one, and then the logical d if the file has both. The
+/// threads share the blocks of a tile.
+Comparison verify_case(const VectorFile& vectors, int64_t index, int threads, const AccumulatorModel* model) {
   const Instruction instruction = instruction_at(vectors, index);
   const int64_t number = vectors.first_case + index;
   if (!vectors.has_state) {
     const Case this_case = case_at(vectors, index);
-    return compare_case(instruction, number, recorded_d(this_case), computed_d(this_case, model));
+    return compare_case(instruction, number, recorded_d(this_case), computed_tile(this_case, threads, model));
   }
   const State before = state_before_at(vectors, instruction, index);
   const Matrix computed = result_of(instruction, vectors.target, before, model);
@@ -194,13 +196,14 @@ Comparison verify(const VectorFile& file, int threads, const Progress& progress,
   const int64_t case_bytes = std::max<int64_t>(1, static_cast<int64_t>(file_bytes) / vectors.cases);
   const int64_t shares = 8 * static_cast<int64_t>(std::max(1, threads));
   const int64_t at_once = std::max<int64_t>(1, std::min(block_bytes / case_bytes, vectors.cases / shares));
+  const int64_t blocks = (vectors.cases + at_once - 1) / at_once;
   Comparison total;
   std::mutex mutex;
-  parallel_for(static_cast<size_t>((vectors.cases + at_once - 1) / at_once), threads, [&](size_t i) {
+  parallel_for(static_cast<size_t>(blocks), threads, [&](size_t i) {
     const int64_t first = static_cast<int64_t>(i) * at_once;
     const VectorFile block = in_memory(cases_of(vectors, first, std::min(at_once, vectors.cases - first)));
     for (int64_t index = 0; index < block.cases; ++index) {
-      const Comparison comparison = verify_case(block, index, model);
+      const Comparison comparison = verify_case(block, index, blocks == 1 ? threads : 1, model);
       const std::lock_guard lock(mutex);
       total += comparison;
       if (progress) progress(total.cases);
@@ -228,7 +231,30 @@ void require_same_cases(const std::string& path, const std::string& name, int64_
   if (!violations.empty()) throw Error(std::move(violations));
 }
 
+void require_same_kind(const VectorFile& expected, const VectorFile& actual) {
+  if (expected.tiling.is_one_instruction() == actual.tiling.is_one_instruction()) return;
+  const auto kind_of = [](const VectorFile& vectors) {
+    return vectors.tiling.is_one_instruction()
+               ? std::string("cases of one instruction")
+               : fmt::format("a whole tile of {} instructions along K", vectors.tiling.k);
+  };
+  throw Error({.code = ViolationCode::other_inputs,
+               .field = actual.file.path,
+               .seen = kind_of(actual),
+               .expected = fmt::format("{}, as {} has", kind_of(expected), printable(expected.file.path))});
+}
+
+Comparison compare_computed(const VectorFile& expected, const VectorFile& actual, int threads) {
+  require_same_kind(expected, actual);
+  Comparison comparison;
+  for (int64_t index = 0; index < expected.cases; ++index)
+    comparison += compare_case(instruction_at(expected, index), index, computed_tile(case_at(expected, index), threads),
+                               computed_tile(case_at(actual, index), threads));
+  return comparison;
+}
+
 Comparison compare(const VectorFile& expected_file, const VectorFile& actual_file) {
+  require_same_kind(expected_file, actual_file);
   const VectorFile expected = known_part(expected_file), actual = known_part(actual_file);
   require_recorded(expected), require_recorded(actual);
   require_same_cases(actual.file.path, expected.name(), expected.cases, actual.name(), actual.cases);
@@ -238,10 +264,11 @@ Comparison compare(const VectorFile& expected_file, const VectorFile& actual_fil
     const Case x = case_at(expected, index), y = case_at(actual, index);
     const Matrix d = recorded_d(x), other = recorded_d(y);
     if (d.rows() != other.rows() || d.cols() != other.cols() || d.format() != other.format()) {
+      const bool has_descriptors = is_mma(x.instruction) && expected.tiling.is_one_instruction();
       throw Error({.field = fmt::format("{}: case {}", actual.file.path, index),
                    .seen = shape_of(other),
                    .expected = shape_of(d),
-                   .fix = is_mma(x.instruction) ? "the instruction descriptors differ" : ""});
+                   .fix = has_descriptors ? "the instruction descriptors differ" : ""});
     }
     Comparison comparison = compare_case(x.instruction, index, d, other);
     if (x.after && y.after) comparison = with_outside(comparison, compare_outside_d(x, index, *x.after, *y.after));
@@ -257,42 +284,55 @@ Comparison compare(const VectorFile& expected_file, const VectorFile& actual_fil
 
 namespace {
 
-void count(std::vector<InputDifference>& found, std::string_view name, bool differs) {
+void count(std::vector<InputDifference>& differences, std::string_view name, bool differs) {
   if (!differs) return;
-  const auto row = std::ranges::find(found, name, &InputDifference::name);
-  if (row == found.end()) found.push_back({.name = std::string(name), .cases = 1});
+  const auto row = std::ranges::find(differences, name, &InputDifference::name);
+  if (row == differences.end()) differences.push_back({.name = std::string(name), .cases = 1});
   else ++row->cases;
 }
 
+void count_matrices(std::vector<InputDifference>& differences, const LogicalMatrices& x, const LogicalMatrices& y) {
+  count(differences, "A", x.a != y.a);
+  count(differences, "B", x.b != y.b);
+  count(differences, "C", x.c != y.c);
+  count(differences, "scales of A", x.scale_a != y.scale_a);
+  count(differences, "scales of B", x.scale_b != y.scale_b);
+}
+
 /// Compares only elements. Signs and the choice whether to read C belong to the programs, not to the inputs.
-void count_operands(std::vector<InputDifference>& found, const Operands& x, const Operands& y) {
-  count(found, "A", x.a != y.a || x.selected_k != y.selected_k);
-  count(found, "B", x.b != y.b);
-  count(found, "C", x.c && y.c && x.c != y.c);
+void count_operands(std::vector<InputDifference>& differences, const Operands& x, const Operands& y) {
+  count(differences, "A", x.a != y.a || x.selected_k != y.selected_k);
+  count(differences, "B", x.b != y.b);
+  count(differences, "C", x.c && y.c && x.c != y.c);
   if (!x.scales || !y.scales) return;
-  count(found, "scales of A", x.scales->a != y.scales->a);
-  count(found, "scales of B", x.scales->b != y.scales->b);
+  count(differences, "scales of A", x.scales->a != y.scales->a);
+  count(differences, "scales of B", x.scales->b != y.scales->b);
 }
 
 }  // namespace
 
 std::vector<InputDifference> different_inputs(const VectorFile& expected_file, const VectorFile& actual_file) {
+  require_same_kind(expected_file, actual_file);
   const VectorFile expected = known_part(expected_file), actual = known_part(actual_file);
-  std::vector<InputDifference> found;
+  std::vector<InputDifference> differences;
   for (int64_t index = 0; index < std::min(expected.cases, actual.cases); ++index) {
     const Case x = case_at(expected, index), y = case_at(actual, index);
+    if (!expected.tiling.is_one_instruction()) {
+      count_matrices(differences, x.logical, y.logical);
+      continue;
+    }
     if (is_mma(x.instruction)) {
-      count_operands(found, operands_of(x), operands_of(y));
+      count_operands(differences, operands_of(x), operands_of(y));
       continue;
     }
     for (const FieldRule& rule : fields_of(x.instruction)) {
       const std::string_view name = info(rule.field).name;
       const Tensor *own = expected.file.find(name), *other = actual.file.find(name);
       if (rule.access != Access::write && own && other)
-        count(found, name, !(slice(*own, index) == slice(*other, index)));
+        count(differences, name, !(slice(*own, index) == slice(*other, index)));
     }
   }
-  return found;
+  return differences;
 }
 
 std::string print(const std::vector<InputDifference>& differences, int64_t cases) {

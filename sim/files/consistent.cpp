@@ -11,6 +11,7 @@
 #include "bitmma/core/text.hpp"
 #include "bitmma/files/compare.hpp"
 #include "bitmma/files/golden.hpp"
+#include "vector_parts.hpp"
 #include "vector_schema.hpp"
 
 namespace bitmma {
@@ -30,21 +31,21 @@ bool has_copies(const VectorFile& vectors) {
 
 void require_same_copies(const VectorFile& vectors, int threads) {
   if (!has_copies(vectors)) return;
-  std::vector<DifferentMatrix> found;
+  std::vector<DifferentMatrix> differences;
   std::mutex mutex;
   parallel_for(static_cast<size_t>(vectors.cases), threads, [&](size_t i) {
     const auto index = static_cast<int64_t>(i);
     for (const DifferentCopy& copy : different_copies(case_at(vectors, index))) {
       const std::lock_guard lock(mutex);
-      auto row = std::ranges::find_if(found, [&](const auto& known) { return known.first.name == copy.name; });
-      if (row == found.end()) row = found.insert(found.end(), {.first = copy, .first_case = index});
+      auto row = std::ranges::find_if(differences, [&](const auto& known) { return known.first.name == copy.name; });
+      if (row == differences.end()) row = differences.insert(differences.end(), {.first = copy, .first_case = index});
       if (index < row->first_case) row->first = copy, row->first_case = index;
       ++row->cases, row->codes += copy.codes;
     }
   });
-  std::ranges::sort(found, {}, [](const DifferentMatrix& matrix) { return matrix.first.name; });
+  std::ranges::sort(differences, {}, [](const DifferentMatrix& matrix) { return matrix.first.name; });
   std::vector<Violation> violations;
-  for (const auto& [copy, index, cases, codes] : found) {
+  for (const auto& [copy, index, cases, codes] : differences) {
     violations.push_back(
         {.code = ViolationCode::contradiction,
          .field = fmt::format("{}: tensor {}", vectors.file.path, copy.name),
@@ -101,6 +102,7 @@ void require_k_loop(const VectorFile& vectors, int64_t steps, bool c_may_repeat)
 }
 
 void require_consistent(const VectorFile& vectors, int threads) {
+  if (is_of_steps(vectors)) return require_k_loop(steps_of(vectors), vectors.tiling.k, true);
   require_same_copies(known_part(vectors), threads);
   require_k_loop(vectors, unrolled_steps(vectors), false);
 }

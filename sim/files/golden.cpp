@@ -2,6 +2,7 @@
 #include "bitmma/files/golden.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <mutex>
@@ -9,6 +10,7 @@
 
 #include "bitmma/core/parallel.hpp"
 #include "bitmma/core/version.hpp"
+#include "bitmma/instruction/form.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "vector_parts.hpp"
 
@@ -74,6 +76,13 @@ GoldenRequest completed(GoldenRequest request) {
                           .expected = "absent",
                           .fix = print(request.instruction) + " has none"});
   }
+  const bool may_mask = is_mma(request.instruction) && mma_of(request.instruction).weight_stationary;
+  if (request.placement.zero_column_mask && !may_mask) {
+    violations.push_back({.code = ViolationCode::no_effect,
+                          .field = "zero_column_mask",
+                          .seen = fmt::format("{:#x}", *request.placement.zero_column_mask),
+                          .expected = "absent without .ws"});
+  }
   if (!violations.empty()) throw Error(std::move(violations));
   return request;
 }
@@ -103,8 +112,46 @@ void execute_case(Case& this_case, bool logical_d_too) {
   this_case.after = written_part(this_case.instruction, std::move(after));
 }
 
-TensorFile make_golden(const GoldenRequest& asked, int threads, const Progress& progress) {
-  const GoldenRequest request = completed(asked);
+Instruction with_a_source_named(const Instruction& instruction, Target target, const std::string& name) {
+  std::vector<std::string_view> legal;
+  for (const OperandSource source : {OperandSource::smem, OperandSource::registers, OperandSource::tmem}) {
+    const Instruction changed = with_a_source(instruction, source);
+    const bool is_taken = is_mma(changed) && mma_of(changed).a_source == source;
+    const auto violations = violations_of(changed, target);
+    if (!is_taken || std::ranges::find(violations, "A", &Violation::field) != violations.end()) continue;
+    if (print(source) == name) return changed;
+    legal.push_back(print(source));
+  }
+  const Form* const form = find_form(instruction);
+  throw Error({.field = "a_source",
+               .seen = name,
+               .expected = legal.empty() ? "absent: the instruction has no operand A"
+                                         : fmt::format("{} for {}", fmt::join(legal, " or "),
+                                                       form ? std::string(form->name) : print(instruction))});
+}
+
+LayoutUse layouts_used_by(const Instruction& instruction) {
+  if (!is_mma(instruction)) {
+    const FieldRules rules = fields_of(instruction);
+    const bool reads_smem = std::ranges::find(rules, Field::smem, &FieldRule::field) != rules.end();
+    return {.a = reads_smem,
+            .why = print(instruction) +
+                   (reads_smem ? " has only one source, whose place --layout-a sets" : " reads no shared memory")};
+  }
+  const Mma mma = mma_of(instruction);
+  const bool a_in_smem = mma.a_source == OperandSource::smem, b_in_smem = mma.b_source == OperandSource::smem;
+  const std::string_view place = mma.a_source == OperandSource::tmem ? "Tensor Memory" : "registers";
+  return {
+      .a = a_in_smem, .b = b_in_smem, .why = b_in_smem ? fmt::format("A is in {}", place) : "A and B are in registers"};
+}
+
+VectorFile first_golden_case(GoldenRequest request) {
+  request.cases = 1;
+  return as_vector_file(make_golden(request, 1));
+}
+
+TensorFile make_golden(const GoldenRequest& incomplete, int threads, const Progress& progress) {
+  const GoldenRequest request = completed(incomplete);
   std::vector<Case> cases(static_cast<size_t>(request.cases));
   for_each_case(request.cases, threads, progress, [&](size_t i) {
     cases[i] = random_case(request.instruction, *request.target, request.placement, request.distribution, request.seed,
@@ -123,8 +170,8 @@ TensorFile make_golden(const GoldenRequest& asked, int threads, const Progress& 
   return std::move(builder).finish(std::move(metadata));
 }
 
-void write_golden(const std::string& path, const GoldenRequest& asked, int threads, const Progress& progress) {
-  const GoldenRequest request = completed(asked);
+void write_golden(const std::string& path, const GoldenRequest& incomplete, int threads, const Progress& progress) {
+  const GoldenRequest request = completed(incomplete);
   BatchSize size(threads);
   write_case_batches(path, request.cases, [&](int64_t first) {
     GoldenRequest part = request;
@@ -159,6 +206,7 @@ VectorFile laid_out(const VectorFile& vectors, const Placement& placement) {
 
 TensorFile with_simulated_d(const VectorFile& vectors, const Placement& placement, int threads,
                             const Progress& progress) {
+  if (!vectors.tiling.is_one_instruction()) return with_simulated_tiles(vectors, threads, progress);
   const VectorFile states = laid_out(vectors, placement);
   const bool logical_d_too = wants_logical_d(vectors);
   std::vector<Case> cases(static_cast<size_t>(states.cases));
@@ -175,6 +223,8 @@ TensorFile with_simulated_d(const VectorFile& vectors, const Placement& placemen
 
 void write_simulated(const std::string& path, const VectorFile& vectors, const Placement& placement, int threads,
                      const Progress& progress) {
+  if (!vectors.tiling.is_one_instruction())
+    return write_tensor_file(path, with_simulated_tiles(vectors, threads, progress));
   // The first batch carries everything in the file that is not a case.
   const VectorFile later = known_part(vectors);
   BatchSize size(threads);

@@ -44,7 +44,7 @@ size_t period_of(const Which& which) {
 }
 
 /// "only rows 8..15 of every 16"; nothing if all differ, or if no short text describes them.
-std::optional<std::string> pattern_of(std::string_view one, std::string_view many, const Which& which) {
+std::optional<std::string> pattern_of(std::string_view singular, std::string_view plural, const Which& which) {
   if (which.size() < 2 || all(which)) return std::nullopt;
   const size_t period = period_of(which);
   const Which first(which.begin(), which.begin() + static_cast<std::ptrdiff_t>(period));
@@ -52,7 +52,8 @@ std::optional<std::string> pattern_of(std::string_view one, std::string_view man
   const std::optional<std::string> ranges = ranges_of(first);
   if (!ranges) return std::nullopt;
   const bool single = !repeats && std::ranges::count(first, true) == 1;
-  return fmt::format("only {} {}{}", single ? one : many, *ranges, repeats ? fmt::format(" of every {}", period) : "");
+  return fmt::format("only {} {}{}", single ? singular : plural, *ranges,
+                     repeats ? fmt::format(" of every {}", period) : "");
 }
 
 void mark(Which& which, int index) {
@@ -63,8 +64,8 @@ void mark(Which& which, int index) {
 }
 
 /// "rows 0 of every 8"; nothing if no short text describes them.
-std::optional<std::string> some_of(std::string_view many, const Which& which) {
-  const std::optional<std::string> pattern = pattern_of(many, many, which);
+std::optional<std::string> some_of(std::string_view plural, const Which& which) {
+  const std::optional<std::string> pattern = pattern_of(plural, plural, which);
   return pattern ? std::optional(pattern->substr(std::string_view("only ").size())) : std::nullopt;
 }
 
@@ -143,8 +144,9 @@ namespace {
 /// Statements that hold for all mismatches; empty if there are none.
 std::vector<std::string> found_patterns(const MismatchMap& map, const Instruction& instruction) {
   std::vector<std::string> patterns;
-  const auto take = [&](std::string_view one, std::string_view many, const Which& which) {
-    if (std::optional<std::string> pattern = pattern_of(one, many, which)) patterns.push_back(std::move(*pattern));
+  const auto take = [&](std::string_view singular, std::string_view plural, const Which& which) {
+    if (std::optional<std::string> pattern = pattern_of(singular, plural, which))
+      patterns.push_back(std::move(*pattern));
   };
   Which rows(static_cast<size_t>(map.rows)), cols(static_cast<size_t>(map.cols));
   Holders differ, hold;
@@ -161,13 +163,14 @@ std::vector<std::string> found_patterns(const MismatchMap& map, const Instructio
   const bool is_mma_result = is_mma(instruction);
   take(is_mma_result ? "row" : "thread or lane", is_mma_result ? "rows" : "threads or lanes", rows);
   take("column", "columns", cols);
-  const auto take_holders = [&](std::string_view one, std::string_view many, Which which, const Which& all_of_them) {
+  const auto take_holders = [&](std::string_view singular, std::string_view plural, Which which,
+                                const Which& all_of_them) {
     which.resize(all_of_them.size());
     // A place that holds no output cannot differ.
     for (size_t i = 0; i < which.size(); ++i) {
       if (!all_of_them[i]) return;
     }
-    take(one, many, which);
+    take(singular, plural, which);
   };
   if (is_mma_result) {
     take_holders("warp", "warps", differ.warps, hold.warps);

@@ -10,104 +10,19 @@
 #include "bitmma/instruction/immediates.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "known_names.hpp"
-#include "matrix_tensor.hpp"
 #include "vector_parts.hpp"
 #include "vector_schema.hpp"
 
 namespace bitmma {
 namespace {
 
-/// Case `index` of a tensor, held in memory.
-Tensor case_of(Tensor tensor, int64_t index) {
-  const size_t size = tensor.bytes.size() / static_cast<size_t>(tensor.shape[0]);
-  tensor.bytes = tensor.bytes.part(static_cast<size_t>(index) * size, size).in_memory();
-  tensor.shape[0] = 1;
-  return tensor;
-}
-
-/// A part of a tensor [1, rows, cols].
-Tensor part_of(const Tensor& tensor, int64_t first_row, int64_t rows, int64_t first_col, int64_t cols) {
-  const auto size = static_cast<size_t>(dtype_bytes(tensor.dtype)), line_bytes = static_cast<size_t>(cols) * size;
-  std::vector<uint8_t> bytes(static_cast<size_t>(rows) * line_bytes);
-  const std::span<const uint8_t> whole = tensor.bytes.view();
-  for (int64_t row = 0; row < rows; ++row) {
-    const auto first = static_cast<size_t>((first_row + row) * tensor.shape[2] + first_col) * size;
-    std::ranges::copy(whole.subspan(first, line_bytes), bytes.begin() + row * static_cast<int64_t>(line_bytes));
-  }
-  return Tensor::from_bytes(tensor.name, tensor.dtype, {1, rows, cols}, std::move(bytes));
-}
-
-/// Tensor `d` of the whole K, as the file records it; nothing if the file does not.
-std::optional<Tensor> recorded_tensor(const TensorFile& file) {
-  const Tensor* d = file.find("d");
-  if (!d) return std::nullopt;
-  Tensor tensor = *d;
-  if (tensor.shape.size() == 2) tensor.shape.insert(tensor.shape.begin(), 1);
-  return tensor;
-}
-
-/// True for a tensor with three extents and exactly as many bytes as they imply.
-bool is_cube(const Tensor* tensor) {
-  if (!tensor || tensor->shape.size() != 3 || dtype_bytes(tensor->dtype) == 0) return false;
-  uint64_t left = tensor->bytes.size();
-  for (const int64_t extent : tensor->shape) {
-    if (extent < 1 || extent > 1 << 24 || left % static_cast<uint64_t>(extent) != 0) return false;
-    left /= static_cast<uint64_t>(extent);
-  }
-  return left == static_cast<uint64_t>(dtype_bytes(tensor->dtype));
-}
-
-/// The file with only the tensors of a logical file; matrices with two extents become one case.
-TensorFile logical_part(const TensorFile& file) {
-  TensorFile part{.path = file.path, .metadata = file.metadata, .tensors = {}, .input = file.input};
-  for (const std::string_view name : {"a", "b", "c", "sfa", "sfb"}) {
-    if (const Tensor* tensor = file.find(name)) part.tensors.push_back(*tensor);
-  }
-  add_case_extent(part);
-  return part;
-}
-
-/// Makes each step of the loop of one case a file of plain matrices.
-class Steps {
- public:
-  Steps(const TensorFile& file, int64_t index, int64_t steps)
-      : file_{.path = file.path, .metadata = file.metadata, .tensors = {}}, steps_(steps) {
-    for (const Tensor& tensor : file.tensors) file_.tensors.push_back(case_of(tensor, index));
-  }
-
-  int64_t count() const { return steps_; }
-
-  TensorFile matrices(int64_t step, const Matrix* d) const {
-    TensorFile file{.path = file_.path, .metadata = file_.metadata, .tensors = {}};
-    for (const Tensor& tensor : file_.tensors) {
-      const int64_t rows = tensor.shape[1], cols = tensor.shape[2];
-      const bool along_cols = tensor.name == "a" || tensor.name == "sfa",
-                 along_rows = tensor.name == "b" || tensor.name == "sfb";
-      if (along_cols) file.set(part_of(tensor, 0, rows, step * (cols / steps_), cols / steps_));
-      else if (along_rows) file.set(part_of(tensor, step * (rows / steps_), rows / steps_, 0, cols));
-      else if (!d) file.set(part_of(tensor, 0, rows, 0, cols));
-    }
-    if (!d) return file;
-    file.set(tensor_of("c", *d, {1, d->rows(), d->cols()}));
-    // Steps after the first add to D, even if the first one does not read it.
-    if (file.find_metadata("scale_d")) file.set_metadata("scale_d", "1");
-    return file;
-  }
-
- private:
-  TensorFile file_;
-  int64_t steps_;
-};
-
-/// The state of one step, made from its matrices, with a separate image.
-Case placed(const VectorFile& vectors, const Placement& placement, int64_t number) {
-  Case this_case{.instruction = with_majors(vectors.instruction, placement.a, placement.b), .target = vectors.target};
-  require_legal(this_case.instruction, this_case.target);
-  this_case.logical = logical_at(vectors, this_case.instruction, 0);
-  this_case.before =
-      place_operands(this_case.instruction, placement, operands_of(this_case.instruction, this_case.logical),
-                     filler_stream(0, static_cast<uint64_t>(number)));
-  return this_case;
+/// `plain` with the state that holds its matrices, with a separate image.
+Case placed(Case plain, const Placement& placement, int64_t number) {
+  plain.instruction = with_majors(plain.instruction, placement.a, placement.b);
+  require_legal(plain.instruction, plain.target);
+  plain.before = place_operands(plain.instruction, placement, operands_of(plain.instruction, plain.logical),
+                                filler_stream(0, static_cast<uint64_t>(number)));
+  return plain;
 }
 
 /// `left` with the further columns of `own`, if `own` has more: the instruction before had no Tensor Memory
@@ -146,105 +61,75 @@ bool says_input_d_by_case(const Instruction& instruction) {
   });
 }
 
-/// The step that begins with C of case `index`, or without C. All wgmma steps in one file share one scale-d: a first
-/// step that does not read C becomes one that reads zeros, which gives the same bits.
-Case first_step(const Steps& loop, int64_t index, const Instruction& instruction, const VectorFileDefaults& defaults,
-                const Placement& placement) {
-  const int64_t number = index * loop.count();
-  const VectorFile asked = as_vector_file(loop.matrices(0, nullptr), defaults);
-  const Mma mma = mma_of(asked.instruction);
-  if (mma.enable_input_d || says_input_d_by_case(instruction)) return placed(asked, placement, number);
-  const Matrix zeros(mma.d, mma.m, mma.n);
-  return placed(as_vector_file(loop.matrices(0, &zeros), defaults), placement, number);
+/// The step that begins with C of the case, or without C. All wgmma steps in one file share one scale-d: a first step
+/// that does not read C becomes one that reads zeros, which gives the same bits.
+Case first_step(const Case& loop) {
+  Case step = instruction_at(loop, 0, 0, 0);
+  const Mma mma = mma_of(step.instruction);
+  if (mma.enable_input_d || says_input_d_by_case(step.instruction)) return step;
+  step.instruction = with_enable_input_d(step.instruction, true);
+  step.logical.c = Matrix(mma.d, mma.m, mma.n);
+  return step;
+}
+
+/// The steps of one case, with states and D, from one image. `first_number` is the number of its first step.
+std::vector<Case> unrolled(const Case& loop, const Placement& placement, int64_t first_number) {
+  const int count = tiling_of(loop).k;
+  // The operands stay in place while D changes: this places all steps first, with an arbitrary C after the first.
+  std::vector<Case> steps{placed(first_step(loop), placement, first_number)};
+  const Mma mma = mma_of(loop.instruction);
+  Matrix d(mma.d, mma.m, mma.n);
+  for (int step = 1; step < count; ++step)
+    steps.push_back(placed(instruction_at(loop, 0, 0, step, &d), placement, first_number + step));
+  const MainloopTile tile(steps, placement, filler_stream(1, 0));
+  const bool has_c = steps.front().logical.c.has_value();
+  for (int step = 0; step < count; ++step) {
+    Case& of_step = steps[static_cast<size_t>(step)];
+    if (step > 0) of_step = placed(instruction_at(loop, 0, 0, step, &d), placement, first_number + step);
+    const Operands operands = operands_of(of_step.instruction, of_step.logical);
+    tile.move_in(of_step, step);
+    const Operands read = gather_operands(of_step.instruction, of_step.target, of_step.before);
+    if (!(read.a == operands.a) || !(read.b == operands.b)) {
+      throw Error({.field = "layout",
+                   .seen = fmt::format("step {} of {}", step, count),
+                   .expected = "a layout in which a descriptor can begin there",
+                   .fix = "another swizzle, or a shorter K"});
+    }
+    execute_case(of_step, true);
+    d = *of_step.logical.d;
+    if (!has_c) of_step.logical.c.reset();  // all steps need the same parts; the states hold C
+  }
+  return steps;
 }
 
 }  // namespace
 
-std::optional<UnrolledK> unroll_k(const TensorFile& asked, const VectorFileDefaults& defaults,
-                                  const Placement& placement) {
-  const TensorFile file = logical_part(asked);
-  const Tensor *a = file.find("a"), *b = file.find("b");
-  if (!is_cube(a) || !is_cube(b) || a->shape[2] != b->shape[1] || a->shape[0] != b->shape[0]) return std::nullopt;
-  for (const Tensor& tensor : file.tensors) {
-    if (!is_cube(&tensor) || tensor.shape[0] != a->shape[0]) return std::nullopt;  // a later read reports it
-  }
-  for (const FieldInfo& field : state_fields) {
-    if (asked.find(field.name)) return std::nullopt;
-  }
-  const std::optional<Instruction> named = named_instruction(file, defaults);
-  if (!named || !is_mma(*named) || mma_of(*named).products > 1) return std::nullopt;
-  const Instruction& instruction = *named;
-  const int64_t whole_k = a->shape[2], k = mma_of(instruction).k;
-  if (whole_k <= k || whole_k % k != 0) return std::nullopt;
-  const bool says_shape = !shape_and_types_of(instruction).has_value();
-  if (says_shape && (a->shape[1] != mma_of(instruction).m || b->shape[2] != mma_of(instruction).n)) return std::nullopt;
-  const int64_t steps = whole_k / k, cases = a->shape[0];
-  require_known_names(asked, instruction, false);
-  for (const Tensor& tensor : file.tensors) {
-    const int64_t along = tensor.name == "sfa" ? tensor.shape[2] : tensor.name == "sfb" ? tensor.shape[1] : steps;
-    if (along % steps != 0) {
-      throw Error({.field = fmt::format("{}: tensor {} shape", file.path, tensor.name),
-                   .seen = print_shape(tensor.shape),
-                   .expected = fmt::format("scales of {} instructions of K = {}", steps, k)});
-    }
-  }
+bool is_k_loop(const VectorFile& vectors) {
+  return vectors.tiling.m == 1 && vectors.tiling.n == 1 && vectors.tiling.k > 1 && !is_of_steps(vectors);
+}
 
-  const std::optional<Tensor> whole_d = recorded_tensor(asked);
-  if (whole_d && (!is_cube(&*whole_d) || whole_d->shape[0] != cases || whole_d->shape[1] != a->shape[1] ||
-                  whole_d->shape[2] != b->shape[2])) {
-    throw Error({.field = fmt::format("{}: tensor d shape", file.path),
-                 .seen = print_shape(whole_d->shape),
-                 .expected = print_shape(std::vector<int64_t>{cases, a->shape[1], b->shape[2]})});
+VectorFile unroll_k(const VectorFile& loops, const Placement& placement) {
+  if (!is_k_loop(loops)) {
+    throw Error({.field = fmt::format("{}: tile", loops.file.path),
+                 .seen = fmt::format("{} x {} x {} instructions", loops.tiling.m, loops.tiling.n, loops.tiling.k),
+                 .expected = "plain matrices with M and N of one instruction and K of several"});
   }
-
   std::optional<VectorBuilder> builder;
-  UnrolledK result{.steps = steps};
-  if (whole_d) result.recorded.emplace();
-  for (int64_t index = 0; index < cases; ++index) {
-    const Steps loop(file, index, steps);
-    // The operands stay in place while D changes: this places all steps first, with an arbitrary C after the first.
-    std::vector<Case> parts{first_step(loop, index, instruction, defaults, placement)};
-    const Mma mma = mma_of(parts.front().instruction);
-    const Matrix zeros(mma.d, mma.m, mma.n);
-    for (int64_t step = 1; step < steps; ++step)
-      parts.push_back(placed(as_vector_file(loop.matrices(step, &zeros), defaults), placement, index * steps + step));
-    const MainloopTile tile(parts, placement, filler_stream(1, 0));
-    Matrix d;
-    const bool has_c = parts.front().logical.c.has_value();
-    for (int64_t step = 0; step < steps; ++step) {
-      Case& this_case = parts[static_cast<size_t>(step)];
-      if (step > 0) {
-        TensorFile matrices = loop.matrices(step, &d);
-        if (step + 1 == steps && whole_d) matrices.set(case_of(*whole_d, index));
-        this_case = placed(as_vector_file(std::move(matrices), defaults), placement, index * steps + step);
-      }
-      const std::optional<Matrix> recorded = this_case.logical.d;  // of the last step, if the file has it
-      const Operands operands = operands_of(this_case.instruction, this_case.logical);
-      tile.move_in(this_case, step);
-      const Operands read = gather_operands(this_case.instruction, this_case.target, this_case.before);
-      if (!(read.a == operands.a) || !(read.b == operands.b)) {
-        throw Error({.field = "layout",
-                     .seen = fmt::format("step {} of {}", step, steps),
-                     .expected = "a layout in which a descriptor can begin there",
-                     .fix = "another swizzle, or a shorter K"});
-      }
-      execute_case(this_case, true);
-      d = *this_case.logical.d;
-      if (recorded) *result.recorded += compare_case(this_case.instruction, index, *recorded, d);
-      if (!has_c) this_case.logical.c.reset();  // all steps need the same parts; the states hold C
-      if (!builder) builder.emplace(this_case.instruction, this_case.target);
-      builder->add(this_case);
+  for (int64_t index = 0; index < loops.cases; ++index) {
+    for (const Case& step : unrolled(case_at(loops, index), placement, index * loops.tiling.k)) {
+      if (!builder) builder.emplace(step.instruction, step.target);
+      builder->add(step);
     }
   }
-  result.file = std::move(*builder).finish({{"source", version()}, {"k_loop", std::to_string(steps)}});
-  for (const auto& [key, value] : asked.metadata)
-    if (is_documenting_key(key) && !is_origin_key(key) && !result.file.find_metadata(key))
-      result.file.set_metadata(key, value);
-  result.file.path = file.path;
-  return result;
+  TensorFile file = std::move(*builder).finish({{"source", version()}, {"k_loop", std::to_string(loops.tiling.k)}});
+  for (const auto& [key, value] : loops.file.metadata)
+    if (is_documenting_key(key) && !is_origin_key(key) && !file.find_metadata(key)) file.set_metadata(key, value);
+  file.path = loops.file.path;
+  return as_vector_file(std::move(file));
 }
 
 int64_t unrolled_steps(const VectorFile& vectors) {
+  if (!vectors.tiling.is_one_instruction()) return 0;
   const std::string* text = vectors.file.find_metadata("k_loop");
   if (!text) return 0;
   int64_t steps = 0;

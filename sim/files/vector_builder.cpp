@@ -6,6 +6,7 @@
 #include "bitmma/core/error.hpp"
 #include "bitmma/instruction/immediates.hpp"
 #include "known_names.hpp"
+#include "vector_parts.hpp"
 #include "vector_schema.hpp"
 
 namespace bitmma {
@@ -22,8 +23,8 @@ VectorBuilder::VectorBuilder(const Instruction& instruction, Target target)
 
 VectorBuilder::Column& VectorBuilder::column(std::string_view name, std::string_view dtype,
                                              std::vector<int64_t> shape) {
-  const auto found = std::ranges::find(columns_, name, &Column::name);
-  if (found != columns_.end()) return *found;
+  const auto known = std::ranges::find(columns_, name, &Column::name);
+  if (known != columns_.end()) return *known;
   columns_.push_back({.name = std::string(name), .dtype = std::string(dtype), .shape = std::move(shape), .bytes = {}});
   return columns_.back();
 }
@@ -56,6 +57,12 @@ void VectorBuilder::add_matrix(std::string_view name, const std::optional<Matrix
 }
 
 void VectorBuilder::add(const Case& this_case) {
+  const Tiling tiling = tiling_of(this_case);
+  if (cases_ == 0) tiling_ = tiling;
+  if (tiling != tiling_)
+    throw Error({.field = fmt::format("case {}: tile", cases_),
+                 .seen = fmt::format("{} x {} x {} instructions", tiling.m, tiling.n, tiling.k),
+                 .expected = fmt::format("{} x {} x {}, as in the first case", tiling_.m, tiling_.n, tiling_.k)});
   for (const FieldRule& rule : fields_of(this_case.instruction)) {
     for (const Buffer& buffer : this_case.before.buffers()) {
       if (buffer.field() == rule.field && rule.access != Access::write) add_buffer(info(rule.field).name, buffer);
@@ -65,8 +72,9 @@ void VectorBuilder::add(const Case& this_case) {
       if (buffer.field() == rule.field) add_buffer(after_name(rule), buffer);
     }
   }
+  const bool is_tile = !tiling.is_one_instruction();  // finish() describes its instructions by keys
   for (const ImmediateInfo& immediate : immediates_of(this_case.instruction)) {
-    if (!immediate.by_case) continue;
+    if (!immediate.by_case || is_tile) continue;
     const int64_t value = immediate_of(this_case.instruction, immediate.name);
     const bool known = std::ranges::find(columns_, immediate.name, &Column::name) != columns_.end();
     if (!immediate.required && !known && value == immediate.default_value) continue;
@@ -78,13 +86,16 @@ void VectorBuilder::add(const Case& this_case) {
     }
     append_number(bytes, static_cast<uint64_t>(value), size);
   }
-  for (const LogicalTensor& row : logical_tensors(this_case.instruction))
-    add_matrix(row.name, this_case.logical.*row.member, row.extents());
+  for (const LogicalTensor& row : logical_tensors(this_case.instruction)) {
+    const std::optional<Matrix>& matrix = this_case.logical.*row.member;
+    add_matrix(row.name, matrix, is_tile && matrix ? Extents{matrix->rows(), matrix->cols()} : row.extents());
+  }
   ++cases_;
 }
 
 TensorFile VectorBuilder::finish(std::vector<std::pair<std::string, std::string>> metadata) && {
   TensorFile file{.path = {}, .metadata = instruction_metadata(instruction_, target_), .tensors = {}};
+  if (!tiling_.is_one_instruction()) set_types(file, instruction_);
   for (auto& [key, value] : metadata) file.set_metadata(key, std::move(value));
   // The order of the columns does not depend on the order in which the parts came.
   std::ranges::stable_sort(columns_, {}, [](const Column& column) {

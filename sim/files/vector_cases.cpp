@@ -91,10 +91,14 @@ void add_to(State& state, const FieldRule& rule, const Tensor& tensor, int64_t i
   }
 }
 
+/// How many first extents of a tensor belong to one case: 1, or the steps of a K loop; 0 for a tensor without cases.
 /// Does not check a tensor whose name belongs to another instruction: it may have any dtype and shape.
-bool comes_by_case(const Tensor& tensor, int64_t cases) {
-  return is_known(tensor) && !tensor.shape.empty() && tensor.shape[0] == cases &&
-         tensor.bytes.size() % static_cast<size_t>(cases) == 0;
+int64_t extents_per_case(const VectorFile& vectors, const Tensor& tensor) {
+  const bool has_cases =
+      is_known(tensor) && !tensor.shape.empty() && tensor.bytes.size() % static_cast<size_t>(vectors.cases) == 0;
+  if (!has_cases) return 0;
+  if (tensor.shape[0] == vectors.cases) return 1;
+  return is_of_steps(vectors) && tensor.shape[0] == vectors.cases * vectors.tiling.k ? vectors.tiling.k : 0;
 }
 
 void require_case(const VectorFile& vectors, int64_t index) {
@@ -134,12 +138,14 @@ VectorFile cases_of(const VectorFile& vectors, int64_t first, int64_t count) {
   VectorFile part = vectors;
   part.cases = count;
   part.first_case = vectors.first_case + first;
-  std::erase_if(part.file.tensors, [&](const Tensor& tensor) { return !comes_by_case(tensor, vectors.cases); });
+  add_case_extent(part.file);  // plain matrices of a tile keep the extents of their file
+  std::erase_if(part.file.tensors, [&](const Tensor& tensor) { return extents_per_case(vectors, tensor) == 0; });
   for (Tensor& tensor : part.file.tensors) {
+    const int64_t extents = extents_per_case(vectors, tensor);
     const size_t bytes_per_case = tensor.bytes.size() / static_cast<size_t>(vectors.cases);
     tensor.bytes =
         tensor.bytes.part(static_cast<size_t>(first) * bytes_per_case, static_cast<size_t>(count) * bytes_per_case);
-    tensor.shape[0] = count;
+    tensor.shape[0] = count * extents;
   }
   return part;
 }
@@ -147,7 +153,7 @@ VectorFile cases_of(const VectorFile& vectors, int64_t first, int64_t count) {
 std::vector<Tensor> tensors_without_cases(const VectorFile& vectors) {
   std::vector<Tensor> tensors;
   std::ranges::copy_if(vectors.file.tensors, std::back_inserter(tensors),
-                       [&](const Tensor& tensor) { return !comes_by_case(tensor, vectors.cases); });
+                       [&](const Tensor& tensor) { return extents_per_case(vectors, tensor) == 0; });
   return tensors;
 }
 
@@ -162,7 +168,23 @@ VectorFile known_part(const VectorFile& vectors) {
           .target = vectors.target,
           .cases = vectors.cases,
           .first_case = vectors.first_case,
-          .has_state = vectors.has_state};
+          .has_state = vectors.has_state,
+          .tiling = vectors.tiling};
+}
+
+std::vector<std::string_view> results_of(const TensorFile& file) {
+  std::vector<std::string_view> names;
+  const auto add = [&](std::string_view name) {
+    if (!name.empty() && file.find(name) && std::ranges::find(names, name) == names.end()) names.push_back(name);
+  };
+  add("d");
+  for (const FieldInfo& field : state_fields) add(field.after);
+  return names;
+}
+
+TensorFile without_results(TensorFile file) {
+  for (const std::string_view name : results_of(file)) file.erase(name);
+  return file;
 }
 
 Instruction instruction_at(const VectorFile& vectors, int64_t index) {
@@ -214,6 +236,7 @@ LogicalMatrices logical_at(const VectorFile& vectors, const Instruction& instruc
 
 Case case_at(const VectorFile& vectors, int64_t index) {
   require_case(vectors, index);
+  if (!vectors.tiling.is_one_instruction()) return tiled_case_at(vectors, index);
   Case this_case{.instruction = instruction_at(vectors, index), .target = vectors.target};
   this_case.logical = logical_at(vectors, this_case.instruction, index);
   if (!vectors.has_state) return this_case;
@@ -228,6 +251,8 @@ bool wants_logical_d(const VectorFile& vectors) {
 }
 
 std::vector<Choice> choices_of(const VectorFile& vectors) {
+  if (is_of_steps(vectors)) return choices_of(steps_of(vectors));
+  if (!vectors.tiling.is_one_instruction()) return choices_of(vectors.instruction, vectors.target);
   // No choice depends on the logical matrices beside a state, and reading those takes long.
   VectorFile states = known_part(vectors);
   for (const std::string_view name : logical_tensor_names) {

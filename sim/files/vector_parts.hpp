@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "bitmma/files/compare.hpp"
 #include "bitmma/files/vector_file.hpp"
 #include "bitmma/instruction/place.hpp"
 
@@ -22,6 +23,19 @@ State state_before_at(const VectorFile& vectors, const Instruction& instruction,
 State state_after_at(const VectorFile& vectors, const Instruction& instruction, int64_t index);
 /// The logical matrices that the file has.
 LogicalMatrices logical_at(const VectorFile& vectors, const Instruction& instruction, int64_t index);
+
+/// True if the file has images, descriptors or registers.
+bool has_state_tensors(const TensorFile& file);
+/// True if each case of a tiled file is stored as the steps of a K loop.
+bool is_of_steps(const VectorFile& vectors);
+/// The steps of all its cases, without their D.
+VectorFile steps_of(const VectorFile& vectors);
+/// Case `index` of a tiled file.
+Case tiled_case_at(const VectorFile& vectors, int64_t index);
+/// with_simulated_d for a tiled file.
+TensorFile with_simulated_tiles(const VectorFile& vectors, int threads, const Progress& progress);
+/// Sets types that neither the dtypes nor an instruction descriptor of the file determine.
+void set_types(TensorFile& file, const Instruction& instruction);
 
 struct LogicalTensor;
 /// Case `index` of a tensor with the dtype and shape of `row`. Throws Error for codes that do not fit the format.

@@ -84,9 +84,9 @@ void read_instruction(VectorFile& vectors, const TensorFile& all, const VectorFi
     check.stop_if_refused();
   }
   if (mnemonic && !defaults.instruction.empty()) {
-    const Instruction asked = parse_instruction(defaults.instruction);
-    if (print(asked) != print(vectors.instruction)) {
-      check.refuse(ViolationCode::other_instruction, "__metadata__ instruction", *mnemonic, print(asked),
+    const Instruction requested = parse_instruction(defaults.instruction);
+    if (print(requested) != print(vectors.instruction)) {
+      check.refuse(ViolationCode::other_instruction, "__metadata__ instruction", *mnemonic, print(requested),
                    "another instruction was requested");
       check.stop_if_refused();
     }
@@ -226,19 +226,19 @@ class DescriptorFromMatrices {
         defaults_(defaults),
         check_(check),
         named_(vectors.instruction),
-        said_(*shape_and_types_of(vectors.instruction)) {}
+        fields_(*shape_and_types_of(vectors.instruction)) {}
 
   Instruction instruction() {
-    set_type(said_.a, "a", "a_type", defaults_.a_type,
+    set_type(fields_.a, "a", "a_type", defaults_.a_type,
              types([](const Form& form, Format f) { return form.a.contains(f); }));
-    set_type(said_.b, "b", "b_type", defaults_.b_type,
+    set_type(fields_.b, "b", "b_type", defaults_.b_type,
              types([](const Form& form, Format f) { return form.b.contains(f); }));
     const std::string_view of_d = file_.find("c") ? "c" : "d";
     if (file_.find(of_d) || defaults_.d_type || file_.find_metadata("d_type"))
-      set_type(said_.d, of_d, "d_type", defaults_.d_type,
+      set_type(fields_.d, of_d, "d_type", defaults_.d_type,
                types([](const Form& form, Format f) { return form.d == f; }));
     if (mma_of(named_).scale_count > 0 && file_.find("sfa")) {
-      set_type(said_.scale_type, "sfa", "sf_type", defaults_.sf_type, types([&](const Form& form, Format f) {
+      set_type(fields_.scale_type, "sfa", "sf_type", defaults_.sf_type, types([&](const Form& form, Format f) {
                  ShapeAndTypes with = *shape_and_types_of(named_);
                  with.scale_type = f;
                  return std::ranges::any_of(form.scales,
@@ -254,12 +254,12 @@ class DescriptorFromMatrices {
       check_.refuse("tensors a, b", print_shape(a) + ", " + print_shape(b), "[cases, M, K], [cases, K, N]");
       return named_;
     }
-    said_.m = static_cast<int>(a[1]), said_.n = static_cast<int>(b[2]);
+    fields_.m = static_cast<int>(a[1]), fields_.n = static_cast<int>(b[2]);
     // K is 96 if the kind supports it; every other K follows from the types.
-    said_.k = a[2] == 96 && mma_of(named_).k == 64 ? 96 : 0;
+    fields_.k = a[2] == 96 && mma_of(named_).k == 64 ? 96 : 0;
     const std::string* scale_d = file_.find_metadata("scale_d");
     if (scale_d && *scale_d != "0" && *scale_d != "1") check_.refuse("__metadata__ scale_d", *scale_d, "0 or 1");
-    return with_enable_input_d(with_shape_and_types(named_, said_),
+    return with_enable_input_d(with_shape_and_types(named_, fields_),
                                scale_d ? *scale_d == "1" : file_.find("c") != nullptr);
   }
 
@@ -270,29 +270,31 @@ class DescriptorFromMatrices {
   template <typename Takes>
   std::vector<Format> types(const Takes& takes) const {
     const Form* own = find_form(named_);
-    std::vector<Format> found;
-    if (!own) return found;
+    std::vector<Format> accepted;
+    if (!own) return accepted;
     for (const FormatInfo& format : formats) {
       const bool is_taken = std::ranges::any_of(
           forms(), [&](const Form& form) { return form.name == own->name && takes(form, format.id); });
-      if (is_taken) found.push_back(format.id);
+      if (is_taken) accepted.push_back(format.id);
     }
-    return found;
+    return accepted;
   }
 
   /// Sets the type that a key, the caller or the dtype of the tensor names.
-  void set_type(Format& type, std::string_view name, std::string_view key, std::optional<Format> asked,
+  void set_type(Format& type, std::string_view name, std::string_view key, std::optional<Format> requested,
                 const std::vector<Format>& legal) {
     const Tensor* tensor = file_.find(name);
     const std::string* text = file_.find_metadata(key);
-    if (text || asked) {
-      const std::optional<Format> said = text ? format_named(*text) : asked;
-      if (said && std::ranges::find(legal, *said) != legal.end() && (!text || !asked || *asked == *said)) {
-        type = *said;
+    if (text || requested) {
+      const std::optional<Format> chosen = text ? format_named(*text) : requested;
+      if (chosen && std::ranges::find(legal, *chosen) != legal.end() &&
+          (!text || !requested || *requested == *chosen)) {
+        type = *chosen;
         return;
       }
-      check_.refuse(fmt::format("__metadata__ {}", key), text ? *text : std::string(info(*asked).name),
-                    text && asked && said ? fmt::format("{}, as requested", info(*asked).name) : names(legal));
+      check_.refuse(
+          fmt::format("__metadata__ {}", key), text ? *text : std::string(info(*requested).name),
+          text && requested && chosen ? fmt::format("{}, as requested", info(*requested).name) : names(legal));
       return;
     }
     // The type whose dtype this is, or the only type whose raw codes it may hold.
@@ -319,7 +321,7 @@ class DescriptorFromMatrices {
   const VectorFileDefaults& defaults_;
   Checker& check_;
   Instruction named_;
-  ShapeAndTypes said_;
+  ShapeAndTypes fields_;
 };
 
 bool has_scale_d(const Instruction& instruction) {
@@ -332,13 +334,13 @@ void require_same_types(const VectorFile& vectors, const VectorFileDefaults& def
                         Checker& check) {
   const Instruction& instruction = vectors.instruction;
   const std::optional<Mma> mma = is_mma(instruction) ? std::optional(mma_of(instruction)) : std::nullopt;
-  const auto require = [&](std::string_view key, std::optional<Format> asked, std::optional<Format> own) {
+  const auto require = [&](std::string_view key, std::optional<Format> requested, std::optional<Format> own) {
     const std::string* text = vectors.file.find_metadata(key);
-    const std::optional<Format> said = text ? format_named(*text) : std::nullopt;
-    const bool is_other = text && (!said || said != own);
-    if (!is_other && (!asked || asked == own)) return;
+    const std::optional<Format> of_key = text ? format_named(*text) : std::nullopt;
+    const bool is_other = text && (!of_key || of_key != own);
+    if (!is_other && (!requested || requested == own)) return;
     check.refuse(is_other ? fmt::format("__metadata__ {}", key) : std::string(key),
-                 is_other ? *text : std::string(info(*asked).name),
+                 is_other ? *text : std::string(info(*requested).name),
                  own ? fmt::format("{}, the type that the instruction determines", info(*own).name)
                      : fmt::format("absent: {} has no such operand", print(instruction)));
   };

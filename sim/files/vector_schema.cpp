@@ -32,9 +32,9 @@ static_assert(std::ranges::all_of(state_fields,
 
 const std::vector<std::string_view>& known_tensors() {
   static const std::vector<std::string_view> names = [] {
-    std::vector<std::string_view> found;
+    std::vector<std::string_view> tensors;
     const auto add = [&](std::string_view name) {
-      if (!name.empty() && std::ranges::find(found, name) == found.end()) found.push_back(name);
+      if (!name.empty() && std::ranges::find(tensors, name) == tensors.end()) tensors.push_back(name);
     };
     for (const Field field : file_order) {
       add(info(field).name);
@@ -45,7 +45,7 @@ const std::vector<std::string_view>& known_tensors() {
         if (immediate.by_case) add(immediate.name);
     }
     for (const std::string_view name : logical_tensor_names) add(name);
-    return found;
+    return tensors;
   }();
   return names;
 }
@@ -159,10 +159,10 @@ namespace {
 /// The keys that have an effect.
 const std::vector<std::string_view>& acting_keys() {
   static const std::vector<std::string_view> keys = [] {
-    std::vector<std::string_view> found{"instruction", "target", "a_type", "b_type", "d_type", "sf_type", "k_loop"};
+    std::vector<std::string_view> acting{"instruction", "target", "a_type", "b_type", "d_type", "sf_type", "k_loop"};
     for (const ImmediateInfo& immediate : all_immediates())
-      if (!immediate.by_case) found.push_back(immediate.name);
-    return found;
+      if (!immediate.by_case) acting.push_back(immediate.name);
+    return acting;
   }();
   return keys;
 }

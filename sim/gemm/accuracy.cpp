@@ -24,7 +24,7 @@ __extension__ using Wide128 = __int128;
 struct Line {
   std::vector<int32_t> significands, exponents;
   bool is_finite = true;
-  int least = 0, most = 0;  // range of the exponents of nonzero numbers
+  int first = 0, last = 0;  // range of the exponents of nonzero numbers
 };
 
 std::vector<Line> decoded(const Matrix& matrix, bool by_column) {
@@ -37,19 +37,19 @@ std::vector<Line> decoded(const Matrix& matrix, bool by_column) {
     line.significands.reserve(static_cast<size_t>(inner)), line.exponents.reserve(static_cast<size_t>(inner));
     bool is_first = true;
     for (int j = 0; j < inner; ++j) {
-      const Decoded one = decode(format, by_column ? matrix.code(j, i) : matrix.code(i, j));
-      if (one.number != NumberClass::finite) line.is_finite = false;
-      const auto significand = static_cast<int32_t>(one.significand);
-      line.significands.push_back(one.negative ? -significand : significand);
-      line.exponents.push_back(one.exponent);
+      const Decoded element = decode(format, by_column ? matrix.code(j, i) : matrix.code(i, j));
+      if (element.number != NumberClass::finite) line.is_finite = false;
+      const auto significand = static_cast<int32_t>(element.significand);
+      line.significands.push_back(element.negative ? -significand : significand);
+      line.exponents.push_back(element.exponent);
       if (significand == 0) continue;
-      line.least = is_first ? one.exponent : std::min(line.least, one.exponent);
-      line.most = is_first ? one.exponent : std::max(line.most, one.exponent);
+      line.first = is_first ? element.exponent : std::min(line.first, element.exponent);
+      line.last = is_first ? element.exponent : std::max(line.last, element.exponent);
       is_first = false;
     }
     // A zero contributes zero, whatever its shift.
     for (size_t j = 0; j < line.significands.size(); ++j)
-      if (line.significands[j] == 0) line.exponents[j] = line.least;
+      if (line.significands[j] == 0) line.exponents[j] = line.first;
   }
   return lines;
 }
@@ -58,7 +58,7 @@ std::vector<Line> decoded(const Matrix& matrix, bool by_column) {
 template <typename Wide>
 Wide sum_of(const Line& a, const Line& b) {
   Wide sum = 0;
-  const int least = a.least + b.least;
+  const int least = a.first + b.first;
   for (size_t i = 0; i < a.significands.size(); ++i) {
     const int64_t product = int64_t{a.significands[i]} * b.significands[i];
     sum += static_cast<Wide>(product) * (Wide{1} << (a.exponents[i] + b.exponents[i] - least));
@@ -74,7 +74,7 @@ ExactSum exact_sum(const Line& a, const Line& b, int fraction) {
     auto left = negative ? -sum : sum;
     for (; left != 0; left >>= 32, exponent += 32) exact.add(negative, static_cast<uint32_t>(left), exponent);
   };
-  const int base = a.least + b.least - fraction, span = a.most - a.least + b.most - b.least,
+  const int base = a.first + b.first - fraction, span = a.last - a.first + b.last - b.first,
             bits = span + fraction + 2 + std::bit_width(a.significands.size());
   if (bits <= 62 && base + bits < 240) {
     add(sum_of<int64_t>(a, b), base);

@@ -96,16 +96,16 @@ std::vector<std::vector<EpilogueOp>> epilogues_of(const GemmInputs& inputs, cons
   using Ops = std::vector<EpilogueOp>;
   constexpr EpilogueOp row{.kind = EpilogueKind::row_scale}, col{.kind = EpilogueKind::col_scale},
       both{.kind = EpilogueKind::scale_ab};
-  std::vector<Ops> found{{}};
+  std::vector<Ops> epilogues{{}};
   const auto append = [&](std::initializer_list<Ops> variants) {
     std::vector<Ops> longer;
-    for (const Ops& before : found) {
+    for (const Ops& before : epilogues) {
       for (const Ops& variant : variants) {
         longer.push_back(before);
         longer.back().insert(longer.back().end(), variant.begin(), variant.end());
       }
     }
-    found = std::move(longer);
+    epilogues = std::move(longer);
   };
   if (!has_block_scales(inputs)) {
     const bool a_is_one = is_shape(inputs.scale_a, 1, 1), b_is_one = is_shape(inputs.scale_b, 1, 1);
@@ -126,7 +126,7 @@ std::vector<std::vector<EpilogueOp>> epilogues_of(const GemmInputs& inputs, cons
   }
   if (inputs.bias) append({{{.kind = EpilogueKind::bias}}});
   if (may_clamp) append({{}, {{.kind = EpilogueKind::relu}}});
-  return found;
+  return epilogues;
 }
 
 /// Single chains with every input rounding and accumulator: the base of every plan of the search.
@@ -134,12 +134,12 @@ std::vector<GemmPlan> chains(const GemmInputs& inputs, const Matrix& d, Target t
   const Format a = inputs.a.format(), b = inputs.b.format();
   GemmPlan flat = flat_plan(target, inputs, d.format());
   flat.name.clear();
-  std::vector<GemmPlan> found{flat};
-  if (mma_of(flat.tensor().instruction).d != Format::f32 || inputs.sfa) return found;
+  std::vector<GemmPlan> plans{flat};
+  if (mma_of(flat.tensor().instruction).d != Format::f32 || scales_in_instruction(inputs)) return plans;
   if (a == Format::tf32) {
     for (const InputRounding rounding : {InputRounding::tf32_rne, InputRounding::tf32_rna}) {
-      found.push_back(flat);
-      found.back().tensor().input_rounding = rounding;
+      plans.push_back(flat);
+      plans.back().tensor().input_rounding = rounding;
     }
   }
   // For fp8, mma.sync and wgmma add differently; 16-bit accumulators are the caller's choice.
@@ -151,11 +151,11 @@ std::vector<GemmPlan> chains(const GemmInputs& inputs, const Matrix& d, Target t
     if (of_f32 && info(a).bits != 8) continue;
     if ((!of_f32 && d.format() != Format::f16) || !violations_of(instruction, target).empty()) continue;
     if (instruction == flat.tensor().instruction) continue;
-    found.push_back(flat);
-    found.back().tensor().instruction = instruction;
+    plans.push_back(flat);
+    plans.back().tensor().instruction = instruction;
     if (!of_f32) break;  // both accumulate alike
   }
-  return found;
+  return plans;
 }
 
 /// Ways to step through a slice: whole and half instructions, the tile remainder first, warps that share tiles.
@@ -211,25 +211,25 @@ std::vector<GemmPlan> promotions(const GemmPlan& plain, const GemmInputs& inputs
 }
 
 /// Splits by one rule: 2 to `most` slices for every unit.
-std::vector<SplitK> splits(SplitRule rule, std::span<const int> units, int most, int64_t k) {
-  std::vector<SplitK> found;
+std::vector<SplitK> splits(SplitRule rule, std::span<const int> units, int largest_count, int64_t k) {
+  std::vector<SplitK> splits;
   std::set<std::vector<std::pair<int64_t, int64_t>>> known;  // many counts give the same slices
   for (const int unit : units) {
-    for (int count = 2; count <= most; ++count) {
+    for (int count = 2; count <= largest_count; ++count) {
       const SplitK split{.count = count, .unit = unit, .rule = rule};
-      if (known.insert(slices_of(split, k)).second) found.push_back(split);
+      if (known.insert(slices_of(split, k)).second) splits.push_back(split);
     }
   }
-  return found;
+  return splits;
 }
 
 /// The types and orders in which partial sums may be reduced; more of them if D is narrow.
 std::vector<Reduction> reductions(const GemmPlan& plan, bool narrow) {
-  std::vector<Reduction> found{{}};
+  std::vector<Reduction> reductions{{}};
   if (narrow) {
-    found.push_back({.partial = SumType::out});
-    found.push_back({.running = SumType::out});
-    found.push_back({.partial = SumType::out, .running = SumType::out});
+    reductions.push_back({.partial = SumType::out});
+    reductions.push_back({.running = SumType::out});
+    reductions.push_back({.partial = SumType::out, .running = SumType::out});
   }
   const bool on_slice_0 = std::ranges::any_of(plan.epilogue, [](const EpilogueOp& op) {
     return op.kind == EpilogueKind::bias || (op.kind == EpilogueKind::alpha_beta && op.beta != 0);
@@ -237,13 +237,13 @@ std::vector<Reduction> reductions(const GemmPlan& plan, bool narrow) {
   const bool may_be_serial = on_slice_0 && std::ranges::none_of(plan.epilogue, [](const EpilogueOp& op) {
                                return op.kind == EpilogueKind::round;
                              });
-  if (!may_be_serial) return found;
-  const size_t count = found.size();
+  if (!may_be_serial) return reductions;
+  const size_t count = reductions.size();
   for (size_t i = 0; i < count; ++i) {
-    found.push_back(found[i]);
-    found.back().serial = true;
+    reductions.push_back(reductions[i]);
+    reductions.back().serial = true;
   }
-  return found;
+  return reductions;
 }
 
 /// Adds the chain cut by each of these splits.
@@ -264,12 +264,12 @@ void add_splits(Candidates& candidates, const GemmPlan& plan, const std::vector<
 
 /// Reductions that add neighbours level by level.
 std::vector<Reduction> in_pairs(bool narrow) {
-  std::vector<Reduction> found;
+  std::vector<Reduction> reductions;
   for (const ReductionOrder order : {ReductionOrder::pairs, ReductionOrder::pairs_from_end}) {
-    found.push_back({.order = order});
-    if (narrow) found.push_back({.order = order, .partial = SumType::out, .running = SumType::out});
+    reductions.push_back({.order = order});
+    if (narrow) reductions.push_back({.order = order, .partial = SumType::out, .running = SumType::out});
   }
-  return found;
+  return reductions;
 }
 
 /// fp8 on mma.sync is widened step by step. This is slow, and only Triton does it: try one chain, and promotion.
@@ -290,7 +290,7 @@ void add_usual(Candidates& candidates, const GemmPlan& flat, const GemmInputs& i
   for (const GemmPlan& plan : bodies) candidates.add(plan);
   if (is_widened(flat)) return;
   const std::vector<Reduction> sums = reductions(flat, narrow), plain{Reduction{}};
-  if (inputs.sfa) {  // the instruction applies the scales, so there is no stepping or promotion
+  if (scales_in_instruction(inputs)) {  // the instruction applies the scales, so there is no stepping or promotion
     for (const SplitRule rule : {SplitRule::nvjet, SplitRule::ceil})
       add_splits(candidates, flat, splits(rule, scaled_units, most_nvjet, k), sums, k);
     return;
@@ -327,7 +327,7 @@ void add_usual(Candidates& candidates, const GemmPlan& flat, const GemmInputs& i
 
 /// Adds every stepping with every split, then K cut in two at any place, and K that ends early.
 void add_combined(Candidates& candidates, const GemmPlan& flat, const GemmInputs& inputs, bool narrow) {
-  if (is_widened(flat) || inputs.sfa) return;
+  if (is_widened(flat) || scales_in_instruction(inputs)) return;
   const int64_t k = inputs.a.cols();
   const bool scaled = has_block_scales(inputs);
   std::vector<GemmPlan> bodies;
@@ -366,7 +366,7 @@ void add_combined(Candidates& candidates, const GemmPlan& flat, const GemmInputs
 void add_cuda_cores(Candidates& candidates, const GemmPlan& flat, const GemmInputs& inputs) {
   const int64_t k = inputs.a.cols();
   GemmPlan plan = flat;
-  if (inputs.sfa) return;
+  if (scales_in_instruction(inputs)) return;
   plan.chain = CudaCoreChain{};
   if (!multiplies(plan, inputs.a.format(), inputs.b.format())) return;
   candidates.add(plan);
@@ -458,24 +458,24 @@ std::vector<GemmPlan> candidate_plans(const GemmInputs& inputs, const Matrix& d,
 }
 
 std::vector<GemmPlan> whole_tile_plans(const GemmInputs& inputs, const Matrix& d, const FindOptions& options) {
-  std::vector<GemmPlan> found;
+  std::vector<GemmPlan> plans;
   for (GemmPlan& chain : chains(inputs, d, options.target)) {
     if (mma_of(chain.tensor().instruction).d != Format::f32 && d.format() == Format::f32) continue;
     chain.epilogue = epilogues_of(inputs, options, false).front();
-    found.push_back(std::move(chain));
+    plans.push_back(std::move(chain));
   }
-  return found;
+  return plans;
 }
 
 std::vector<GemmPlan> cut_tile_plans(const GemmPlan& whole, const GemmInputs& inputs, const Matrix& d) {
-  std::vector<GemmPlan> found;
+  std::vector<GemmPlan> plans;
   for (const SplitK& split : splits(SplitRule::big_last, pair_units, most_pairs, inputs.a.cols())) {
     for (const Reduction& reduction : in_pairs(d.format() != Format::f32)) {
-      found.push_back(whole);
-      found.back().split_k = split, found.back().reduction = reduction;
+      plans.push_back(whole);
+      plans.back().split_k = split, plans.back().reduction = reduction;
     }
   }
-  return found;
+  return plans;
 }
 
 std::string print_search() {
@@ -483,8 +483,8 @@ std::string print_search() {
     std::ranges::sort(numbers);
     return fmt::format("{}", fmt::join(numbers, ", "));
   };
-  const auto split = [](std::string_view rule, int most, const std::string& units) {
-    return fmt::format("split-K {} into 2..{}, units of {}\n", rule, most, units);
+  const auto split = [](std::string_view rule, int largest_count, const std::string& units) {
+    return fmt::format("split-K {} into 2..{}, units of {}\n", rule, largest_count, units);
   };
   std::string gpus;
   for (const Target target : other_targets) gpus += fmt::format("{}{}", gpus.empty() ? "" : ", ", print(target));

@@ -13,6 +13,7 @@
 
 #include "../core/ieee_environment.hpp"
 #include "bitmma/core/error.hpp"
+#include "bitmma/core/gpu.hpp"
 #include "bitmma/core/target_names.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/instruction/execute.hpp"
@@ -103,8 +104,18 @@ Recipe read_recipe(Json fields) {
   return recipe;
 }
 
-/// {"f16 x f16, bf16 x bf16": {"f32, f16": "measured: H100"}, "any": {}}
-std::vector<PlanTypes> read_types(const Json& json) {
+/// Evidence of the fields of a plan.
+using EvidenceOfFields = std::map<std::string, FieldEvidence>;
+
+/// Evidence of the data, which was seen on this target; a model choice was seen nowhere.
+FieldEvidence seen_on(Target target, const Json& json) {
+  FieldEvidence evidence = read_evidence(json, "catalogue: evidence");
+  evidence.seen_on = target;
+  return evidence;
+}
+
+/// {"f16 x f16, bf16 x bf16": {"f32, f16": {"level": "measured", "gpus": "H100"}}, "any": {}}
+std::vector<PlanTypes> read_types(const Json& json, Target target) {
   const auto words = [](const std::string& text) {
     std::vector<std::string> all;
     for (const auto word : std::views::split(text, std::string_view(", "))) all.emplace_back(word.begin(), word.end());
@@ -116,7 +127,7 @@ std::vector<PlanTypes> read_types(const Json& json) {
       if (ds.empty()) types.push_back({.operands = operands});
       for (const auto& [outputs, evidence] : ds.items()) {
         for (const std::string& d : words(outputs))
-          types.push_back({.operands = operands, .d = d, .evidence = evidence});
+          types.push_back({.operands = operands, .d = d, .evidence = seen_on(target, evidence)});
       }
     }
   }
@@ -140,7 +151,7 @@ Instruction with_f16_accumulators(Target target, const GemmInputs& inputs) {
   if (const Instruction instruction = Wgmma{.n = 256, .d = Format::f16, .a = a, .b = b};
       violations_of(instruction, target).empty())
     return instruction;
-  if (const std::optional<MmaSync> one = mma_sync_for(target, Format::f16, a, b)) return *one;
+  if (const std::optional<MmaSync> mma_sync = mma_sync_for(target, Format::f16, a, b)) return *mma_sync;
   throw Error({.field = "accumulator",
                .seen = fmt::format("f16 for {}", info(inputs.a.format()).name),
                .expected = "types that an instruction of the target multiplies into f16"});
@@ -149,8 +160,8 @@ Instruction with_f16_accumulators(Target target, const GemmInputs& inputs) {
 std::vector<EpilogueOp> epilogue_of(const Recipe& recipe, const GemmInputs& inputs, const CatalogueOptions& options) {
   std::vector<EpilogueOp> ops;
   if (!has_block_scales(inputs) && inputs.scale_a && inputs.scale_b) {
-    const bool one_each = inputs.scale_a->rows() == 1 && inputs.scale_b->cols() == 1;
-    if (one_each) {
+    const bool is_of_tensors = inputs.scale_a->rows() == 1 && inputs.scale_b->cols() == 1;
+    if (is_of_tensors) {
       ops.push_back({.kind = EpilogueKind::scale_ab});
     } else {
       ops.push_back({.kind = EpilogueKind::col_scale});
@@ -175,10 +186,17 @@ std::vector<EpilogueOp> epilogue_of(const Recipe& recipe, const GemmInputs& inpu
 
 /// Splits the tiles of the last, incomplete wave and leaves the others whole: one plan for each number of slices.
 void cut_last_wave(GemmPlan& plan, const SegmentK& segment, const GemmInputs& inputs, int count) {
-  constexpr int64_t multiprocessors = 132;  // of an H100 SXM and an H200
+  const std::optional<int> multiprocessors = multiprocessors_of(plan.target);
+  if (!multiprocessors) {
+    throw Error({.code = ViolationCode::contradiction,
+                 .field = "target",
+                 .seen = std::string(print(plan.target)),
+                 .expected = "a target whose GPUs were recorded: the number of multiprocessors decides which tiles are "
+                             "cut"});
+  }
   const int64_t bm = segment.tile_m, bn = segment.tile_n, m = std::max<int64_t>(inputs.whole_m, inputs.a.rows()),
                 n = std::max<int64_t>(inputs.whole_n, inputs.b.cols());
-  const int64_t tiles = ((m + bm - 1) / bm) * ((n + bn - 1) / bn), whole = tiles / multiprocessors * multiprocessors;
+  const int64_t tiles = ((m + bm - 1) / bm) * ((n + bn - 1) / bn), whole = tiles / *multiprocessors * *multiprocessors;
   plan.tile_mn = {segment.tile_m, segment.tile_n};
   plan.raster_n = true;
   if (whole == tiles || count == 1) return;
@@ -190,40 +208,25 @@ void cut_last_wave(GemmPlan& plan, const SegmentK& segment, const GemmInputs& in
   if (plan.output != Format::f32) plan.regions.front().reduction.running = SumType::out;
 }
 
-/// Maps a field to its evidence.
-using EvidenceOfFields = std::map<std::string, std::string>;
-
-constexpr std::string_view model_choice = "model choice";
-
-/// Evidence from one target is only a model choice on another.
-EvidenceOfFields lowered(Target target, Target seen_on, EvidenceOfFields evidence) {
-  for (auto& [field, how] : evidence) {
-    if (!how.starts_with(model_choice))
-      how = fmt::format("{} on {}; on {} {}", model_choice, print(target), print(seen_on), how);
-  }
-  return evidence;
-}
-
-/// Evidence from one GPU is only a model choice on another.
-EvidenceOfFields evidence_on(Target target, Target seen_on, EvidenceOfFields evidence) {
-  const bool is_same = info(target).chip == info(seen_on).chip;
-  return is_same ? std::move(evidence) : lowered(target, seen_on, std::move(evidence));
-}
-
 /// The operands' types as plan and kernel names spell them; float32 means f32 input to the library.
 std::string operand_types(const GemmInputs& inputs) {
   const auto name = [](Format format) { return info(format == Format::tf32 ? Format::f32 : format).name; };
   return fmt::format("{} x {}", name(inputs.a.format()), name(inputs.b.format()));
 }
 
+/// The same, and whether there are block scales.
+std::string types_and_scales(const GemmInputs& inputs) {
+  return operand_types(inputs) + (scales_in_instruction(inputs) ? " with block scales" : "");
+}
+
 /// The rows for these operands; empty if there are none.
 std::vector<PlanTypes> types_for(std::span<const PlanTypes> types, const GemmInputs& inputs) {
-  const std::string own = inputs.sfa ? "block scales" : operand_types(inputs);
+  const std::string own = scales_in_instruction(inputs) ? "block scales" : operand_types(inputs);
   for (const std::string_view operands : {std::string_view(own), std::string_view("any")}) {
-    std::vector<PlanTypes> found;
-    std::ranges::copy_if(types, std::back_inserter(found),
+    std::vector<PlanTypes> rows;
+    std::ranges::copy_if(types, std::back_inserter(rows),
                          [&](const PlanTypes& plan_types) { return plan_types.operands == operands; });
-    if (!found.empty()) return found;
+    if (!rows.empty()) return rows;
   }
   return {};
 }
@@ -231,53 +234,53 @@ std::vector<PlanTypes> types_for(std::span<const PlanTypes> types, const GemmInp
 std::vector<Target> targets_of(std::string_view gpus) {
   constexpr std::string_view later = " and later";
   const bool and_later = gpus.ends_with(later);
-  std::vector<Target> found;
+  std::vector<Target> legal;
   if (and_later) gpus.remove_suffix(later.size());
   const bool all = gpus.empty();
   const Target first = all ? Target{} : parse_target(gpus);
   for (const TargetInfo& row : targets) {
-    if (all || row.chip == first || (and_later && row.chip > first)) found.push_back(row.id);
+    if (all || row.chip == first || (and_later && row.chip > first)) legal.push_back(row.id);
   }
-  return found;
+  return legal;
 }
 
 /// Throws Error if the library does not compute this product for these operands on this target.
-void require_fits(const CataloguePlan& row, const GemmInputs& inputs, std::optional<Target> asked) {
-  std::vector<Violation> found;
+void require_fits(const CataloguePlan& row, const GemmInputs& inputs, std::optional<Target> target) {
+  std::vector<Violation> violations;
   if (types_for(row.types, inputs).empty()) {
     Violation violation{.code = ViolationCode::contradiction,
                         .field = "types",
-                        .seen = operand_types(inputs) + (inputs.sfa ? " with block scales" : ""),
+                        .seen = types_and_scales(inputs),
                         .fix = fmt::format("{} is {}", row.name, row.about)};
     for (const PlanTypes& types : row.types) {
       if (std::ranges::find(violation.legal, types.operands) == violation.legal.end())
         violation.legal.push_back(types.operands);
     }
-    found.push_back(std::move(violation));
+    violations.push_back(std::move(violation));
   }
-  if (const std::vector<Target> all = targets_of(row.gpus); asked && std::ranges::find(all, *asked) == all.end()) {
+  if (const std::vector<Target> all = targets_of(row.gpus); target && std::ranges::find(all, *target) == all.end()) {
     Violation violation{.code = ViolationCode::contradiction,
                         .field = "target",
-                        .seen = std::string(print(*asked)),
+                        .seen = std::string(print(*target)),
                         .fix = fmt::format("{} is {}: no other GPU computes it", row.name, row.about)};
-    for (const Target target : all) violation.legal.emplace_back(print(target));
-    found.push_back(std::move(violation));
+    for (const Target legal : all) violation.legal.emplace_back(print(legal));
+    violations.push_back(std::move(violation));
   }
-  if (!found.empty()) throw Error(std::move(found));
+  if (!violations.empty()) throw Error(std::move(violations));
 }
 
-/// The evidence that the library computes this D from these operands, on the GPU where the row was observed.
-std::string evidence_of(const CataloguePlan& row, const GemmInputs& inputs, Format d) {
-  std::string seen;
+/// The evidence that the library computes this D from these operands.
+FieldEvidence evidence_of(const CataloguePlan& row, const GemmInputs& inputs, Format d) {
+  std::string other_ds;
   for (const PlanTypes& types : types_for(row.types, inputs)) {
-    const bool is_it = types.d == "any" || types.d == info(d).name;
-    if (is_it && (row.most_k == 0 || inputs.a.cols() <= row.most_k)) return types.evidence;
-    if (is_it) return fmt::format("{}: K above {} was not measured", model_choice, row.most_k);
-    if (!types.d.empty()) seen += fmt::format("{}{}", seen.empty() ? "" : ", ", types.d);
+    const bool is_this_d = types.d == "any" || types.d == info(d).name;
+    if (is_this_d && (row.most_k == 0 || inputs.a.cols() <= row.most_k)) return types.evidence;
+    if (is_this_d) return {.note = fmt::format("K above {} was not measured", row.most_k)};
+    if (!types.d.empty()) other_ds += fmt::format("{}{}", other_ds.empty() ? "" : ", ", types.d);
   }
-  const std::string operands = operand_types(inputs) + (inputs.sfa ? " with block scales" : "");
-  if (seen.empty()) return fmt::format("{}: {} was not measured", model_choice, operands);
-  return fmt::format("{}: D {} of {} was not measured, only {}", model_choice, info(d).name, operands, seen);
+  const std::string operands = types_and_scales(inputs);
+  if (other_ds.empty()) return {.note = fmt::format("{} was not measured", operands)};
+  return {.note = fmt::format("D {} of {} was not measured, only {}", info(d).name, operands, other_ds)};
 }
 
 void require_finite(const CatalogueOptions& options) {
@@ -316,11 +319,12 @@ GemmPlan chain_of(const Recipe& recipe, Target target, const GemmInputs& inputs,
 }
 
 std::vector<GemmPlan> plans_of(const Recipe& recipe, std::string_view name, EvidenceOfFields evidence, Target target,
-                               const GemmInputs& inputs, std::optional<Format> asked, const CatalogueOptions& options) {
+                               const GemmInputs& inputs, std::optional<Format> output,
+                               const CatalogueOptions& options) {
   require_finite(options);
   const Format a = inputs.a.format();
   const int64_t k = inputs.a.cols();
-  GemmPlan plan = chain_of(recipe, target, inputs, asked.value_or(a == Format::f64 ? Format::f64 : Format::f32));
+  GemmPlan plan = chain_of(recipe, target, inputs, output.value_or(a == Format::f64 ? Format::f64 : Format::f32));
   const bool exact = info(a).kind == NumberKind::integer, is_float = !exact && a != Format::f64;
   plan.name = name;
   require_legal(plan);
@@ -341,13 +345,13 @@ std::vector<GemmPlan> plans_of(const Recipe& recipe, std::string_view name, Evid
   }
   constexpr int most_counts = 160;  // cuBLAS uses at most one slice per multiprocessor, or a few more
   const bool is_open = options.split_count == 0;
-  const int least = segment || (split && recipe.split->may_be_one) ? 1 : 2, most = segment ? 16 : most_counts;
+  const int least = segment || (split && recipe.split->may_be_one) ? 1 : 2, largest = segment ? 16 : most_counts;
   std::vector<GemmPlan> plans;
   std::vector<std::vector<std::pair<int64_t, int64_t>>> known;
-  for (int count = is_open ? least : options.split_count; count <= (is_open ? most : options.split_count); ++count) {
+  for (int count = is_open ? least : options.split_count; count <= (is_open ? largest : options.split_count); ++count) {
     GemmPlan gemm_plan = count == 1 ? unsplit() : plan;
     if (segment) {
-      if (count <= most)
+      if (count <= largest)
         cut_last_wave(gemm_plan, *recipe.segment, inputs, count), plans.push_back(std::move(gemm_plan));
       continue;
     }
@@ -363,7 +367,7 @@ std::vector<GemmPlan> plans_of(const Recipe& recipe, std::string_view name, Evid
     plans.push_back(std::move(gemm_plan));
   }
   if (!plans.empty()) return plans;
-  if (!is_open) refuse_count(options.split_count, fmt::format("1..{}: the tiles of the last wave", most));
+  if (!is_open) refuse_count(options.split_count, fmt::format("1..{}: the tiles of the last wave", largest));
   return {unsplit()};  // K is too short to split
 }
 
@@ -382,30 +386,31 @@ struct Catalogue {
 
   Catalogue() {
     for (const Json& row : parse_json(plans_json)) {
+      const Target target = parse_target(row.value("target", "sm_90a"));
       recipes.push_back(read_recipe(row["fields"]));
       plans.push_back({.name = row["name"],
                        .about = row["about"],
-                       .evidence = row["evidence"],
                        .source = row["source"],
+                       .evidence = seen_on(target, row["evidence"]),
                        .fields = json_text(row["fields"]),
                        .gpus = row.value("gpus", ""),
-                       .types = read_types(row["types"]),
+                       .types = read_types(row["types"], target),
                        .most_k = row.value("most_k", 0),
-                       .target = parse_target(row.value("target", "sm_90a")),
+                       .target = target,
                        .open_count = recipes.back().has_open_count()});
     }
     for (const Json& row : parse_json(kernels_json)) {
       patterns.push_back({.pattern = row["pattern"],
                           .unless = row.value("unless", ""),
                           .about = row["about"],
-                          .evidence = row["evidence"],
+                          .evidence = seen_on(Target::sm_90a, row["evidence"]),
                           .fields = json_text(row["fields"])});
       kernels.push_back({NamePattern(patterns.back().pattern), row["fields"]});
     }
     for (const Json& row : parse_json(types_json)) {
       types.push_back({.pattern = row["pattern"],
                        .about = row["about"],
-                       .evidence = row["evidence"],
+                       .evidence = seen_on(Target::sm_90a, row["evidence"]),
                        .a = row.value("a", ""),
                        .b = row.value("b", ""),
                        .d = row.value("d", "")});
@@ -475,43 +480,44 @@ void require_types(std::string_view kernel, const KernelTypes& types, const Gemm
   const Format a = inputs.a.format(), b = inputs.b.format();
   const bool in_order = a == data(types.a) && b == data(types.b),
              exchanged = a == data(types.b) && b == data(types.a);  // cuBLAS is column-major
-  std::vector<Violation> found;
+  std::vector<Violation> violations;
   if (!in_order && !exchanged) {
-    found.push_back({.code = ViolationCode::contradiction,
-                     .field = "a, b",
-                     .seen = fmt::format("{} x {}", name(a), name(b)),
-                     .expected = fmt::format("{} x {}, the types in the kernel's name: {}", name(types.a),
-                                             name(types.b), shortened(kernel)),
-                     .fix = "use operands of these types, or the name of a kernel for your types"});
+    violations.push_back({.code = ViolationCode::contradiction,
+                          .field = "a, b",
+                          .seen = fmt::format("{} x {}", name(a), name(b)),
+                          .expected = fmt::format("{} x {}, the types in the kernel's name: {}", name(types.a),
+                                                  name(types.b), shortened(kernel)),
+                          .fix = "use operands of these types, or the name of a kernel for your types"});
   }
   if (output && *output != types.d) {
-    found.push_back({.code = ViolationCode::contradiction,
-                     .field = "d",
-                     .seen = std::string(name(*output)),
-                     .expected = fmt::format("{}, the type in the kernel's name: {}", name(types.d), shortened(kernel)),
-                     .fix = "omit the type of D, or name a kernel with that type of D"});
+    violations.push_back(
+        {.code = ViolationCode::contradiction,
+         .field = "d",
+         .seen = std::string(name(*output)),
+         .expected = fmt::format("{}, the type in the kernel's name: {}", name(types.d), shortened(kernel)),
+         .fix = "omit the type of D, or name a kernel with that type of D"});
   }
-  if (!found.empty()) throw Error(std::move(found));
+  if (!violations.empty()) throw Error(std::move(violations));
 }
 
 /// The GPU of a kernel: the requested one, else the one in its name, else Hopper. A kernel named after an older GPU
 /// also runs on newer ones, as cutlass_80 does on Hopper; kernels of sm90 and later run only on their own GPU. Throws
 /// Error if request and name conflict.
-Target target_of_kernel(const std::string& name, std::optional<Target> asked) {
+Target target_of_kernel(const std::string& name, std::optional<Target> requested) {
   static const NamePattern own("sm_?(9[0-9]|1[0-9][0-9])");
   const std::vector<std::string> match = own.match(name);
-  if (match.empty()) return asked.value_or(Target::sm_90a);
+  if (match.empty()) return requested.value_or(Target::sm_90a);
   const std::optional<Target> named = target_named("sm_" + match[1] + "a");
-  if (!named) return asked.value_or(Target::sm_90a);
-  if (!asked) return *named;
-  if (info(*asked).chip != info(*named).chip) {
+  if (!named) return requested.value_or(Target::sm_90a);
+  if (!requested) return *named;
+  if (info(*requested).chip != info(*named).chip) {
     throw Error({.code = ViolationCode::contradiction,
                  .field = "kernel",
-                 .seen = fmt::format("{} on {}", shortened(name), print(*asked)),
-                 .expected = fmt::format("a kernel for {}: this one is for {}", print(*asked), print(*named)),
+                 .seen = fmt::format("{} on {}", shortened(name), print(*requested)),
+                 .expected = fmt::format("a kernel for {}: this one is for {}", print(*requested), print(*named)),
                  .fix = "omit the target, or name the kernel's target"});
   }
-  return *asked;
+  return *requested;
 }
 
 /// `target` if it can multiply the types of the inputs, else another target that can.
@@ -546,13 +552,13 @@ Violation unknown_plan(std::string_view name) {
 
 /// Throws Error for parts of the request that have no effect on a complete plan.
 void require_no_more(const GemmPlan& plan, const PlanRequest& request) {
-  std::vector<Violation> found;
+  std::vector<Violation> violations;
   const auto refuse = [&](std::string field, std::string seen, std::string expected, std::string fix) {
-    found.push_back({.code = ViolationCode::contradiction,
-                     .field = std::move(field),
-                     .seen = std::move(seen),
-                     .expected = std::move(expected),
-                     .fix = std::move(fix)});
+    violations.push_back({.code = ViolationCode::contradiction,
+                          .field = std::move(field),
+                          .seen = std::move(seen),
+                          .expected = std::move(expected),
+                          .fix = std::move(fix)});
   };
   const CatalogueOptions& options = request.options;
   if (options.target && *options.target != plan.target)
@@ -579,7 +585,7 @@ void require_no_more(const GemmPlan& plan, const PlanRequest& request) {
     refuse("beta", fmt::format("{}", options.beta), "1: the plan has no such factor",
            "add alpha_beta or beta_c to its epilogue");
   if (options.relu) refuse("relu", "given", "absent: it is a part of the plan", "add relu to its epilogue");
-  if (!found.empty()) throw Error(std::move(found));
+  if (!violations.empty()) throw Error(std::move(violations));
 }
 
 /// Reads a plan from JSON; absent fields default to one chain on the requested target.
@@ -624,20 +630,21 @@ std::optional<KernelTypes> types_of_kernel(std::string_view kernel) {
 std::vector<GemmPlan> plans_named(std::string_view name, const GemmInputs& inputs, std::optional<Format> output,
                                   const CatalogueOptions& options) {
   return in_ieee_environment([&]() -> std::vector<GemmPlan> {
-    const auto found = std::ranges::find(catalogue(), name, &CataloguePlan::name);
-    if (found == catalogue().end()) throw Error(unknown_plan(name));
+    const auto row = std::ranges::find(catalogue(), name, &CataloguePlan::name);
+    if (row == catalogue().end()) throw Error(unknown_plan(name));
     require_both_scales(inputs);
-    require_fits(*found, inputs, options.target);
-    const Recipe& recipe = Catalogue::get().recipes[static_cast<size_t>(found - catalogue().begin())];
+    require_fits(*row, inputs, options.target);
+    const Recipe& recipe = Catalogue::get().recipes[static_cast<size_t>(row - catalogue().begin())];
     const bool on_cuda_cores = recipe.plan.cuda_cores();
     const Target target = options.target  ? *options.target
-                          : on_cuda_cores ? found->target
-                                          : target_or_default(found->target, inputs);
-    std::vector<GemmPlan> plans = plans_of(recipe, found->name, {{"plan", ""}}, target, inputs, output, options);
+                          : on_cuda_cores ? row->target
+                                          : target_or_default(row->target, inputs);
+    std::vector<GemmPlan> plans = plans_of(recipe, row->name, {}, target, inputs, output, options);
     for (GemmPlan& plan : plans) {
-      plan.evidence = evidence_on(target, found->target, {{"plan", evidence_of(*found, inputs, plan.output)}});
-      if (info(target).chip == info(found->target).chip && !adds_alike(plan, found->target, inputs))
-        plan.evidence = lowered(target, found->target, std::move(plan.evidence));
+      FieldEvidence evidence = evidence_of(*row, inputs, plan.output);
+      const bool is_same_gpu = evidence.seen_on && info(*evidence.seen_on).chip == info(target).chip;
+      evidence.only_by_this_name = is_same_gpu && !adds_alike(plan, *evidence.seen_on, inputs);
+      plan.evidence = {{"plan", std::move(evidence)}};
     }
     return plans;
   });
@@ -675,8 +682,7 @@ std::vector<GemmPlan> plans_of_kernel_in_environment(std::string_view kernel, co
   }
   require_types(text, *types, inputs, output);
   const Target target = target_of_kernel(text, options.target);
-  return plans_of(read_recipe(std::move(fields)), "", evidence_on(target, Target::sm_90a, std::move(evidence)), target,
-                  inputs, types->d, options);
+  return plans_of(read_recipe(std::move(fields)), "", std::move(evidence), target, inputs, types->d, options);
 }
 
 }  // namespace
@@ -737,7 +743,9 @@ std::vector<GemmPlan> plans_for(const PlanRequest& request, const GemmInputs& in
 }
 
 GemmPlan on_target(GemmPlan plan, Target target) {
-  plan.evidence = evidence_on(target, plan.target, std::move(plan.evidence));
+  for (auto& [field, evidence] : plan.evidence) {
+    if (!evidence.seen_on && evidence.level != EvidenceLevel::model_choice) evidence.seen_on = plan.target;
+  }
   plan.target = target;
   return plan;
 }
@@ -745,7 +753,8 @@ GemmPlan on_target(GemmPlan plan, Target target) {
 Target default_target(const GemmInputs& inputs) {
   for (const Target target : {Target::sm_90a, Target::sm_100a, Target::sm_120a}) {
     if (multiplies(target, inputs)) return target;
-    if (!inputs.sfa) break;  // the scales imply a GPU that has them; other types may have lost their scales
+    if (!scales_in_instruction(inputs))
+      break;  // the scales imply a GPU that has them; other types may have lost their scales
   }
   return Target::sm_90a;
 }

@@ -49,16 +49,16 @@ void add(Sums& to, const Sums& from) {
 }
 
 /// Reduces the lanes' sums to their total.
-Sums joined(std::vector<Sums> lanes, LaneJoin how) {
-  if (how == LaneJoin::ascending) {
+Sums joined(std::vector<Sums> lanes, LaneJoin join) {
+  if (join == LaneJoin::ascending) {
     for (size_t lane = 1; lane < lanes.size(); ++lane) add(lanes.front(), lanes[lane]);
     return std::move(lanes.front());
   }
   while (lanes.size() > 1) {
     const size_t half = lanes.size() / 2;
     for (size_t lane = 0; lane < half; ++lane) {
-      if (how == LaneJoin::neighbours && lane > 0) lanes[lane] = std::move(lanes[2 * lane]);
-      add(lanes[lane], lanes[how == LaneJoin::neighbours ? 2 * lane + 1 : lane + half]);
+      if (join == LaneJoin::neighbours && lane > 0) lanes[lane] = std::move(lanes[2 * lane]);
+      add(lanes[lane], lanes[join == LaneJoin::neighbours ? 2 * lane + 1 : lane + half]);
     }
     lanes.resize(half);
   }

@@ -44,10 +44,10 @@ std::string pattern_of(const Matrix& d, const Matrix& recorded, const GemmInputs
 }
 
 /// Evenly spaced numbers of 0..count-1.
-std::vector<int> spread(int count, int most) {
+std::vector<int> spread(int count, int at_most) {
   std::vector<int> numbers;
-  for (int i = 0; i < std::min(count, most); ++i)
-    numbers.push_back(static_cast<int>(int64_t{i} * count / std::min(count, most)));
+  for (int i = 0; i < std::min(count, at_most); ++i)
+    numbers.push_back(static_cast<int>(int64_t{i} * count / std::min(count, at_most)));
   return numbers;
 }
 
@@ -56,13 +56,13 @@ using Part = std::pair<std::vector<int>, std::vector<int>>;
 
 /// The numbers of 0..count-1 with the largest weights, at most `most`.
 template <typename Weight>
-std::vector<int> heaviest(int count, int most, const Weight& weight) {
+std::vector<int> heaviest(int count, int at_most, const Weight& weight) {
   std::vector<std::pair<double, int>> order;
   for (int i = 0; i < count; ++i) order.emplace_back(-weight(i), i);
   std::ranges::sort(order);
-  std::vector<int> found;
-  for (int i = 0; i < std::min(count, most); ++i) found.push_back(order[static_cast<size_t>(i)].second);
-  return found;
+  std::vector<int> numbers;
+  for (int i = 0; i < std::min(count, at_most); ++i) numbers.push_back(order[static_cast<size_t>(i)].second);
+  return numbers;
 }
 
 /// Few outputs that separate plans: blocks of 4 and 8 rows and 16 columns, which the loops of chains compute at once.
@@ -85,25 +85,25 @@ std::vector<Part> telling_outputs(const GemmPlan& plan, const GemmInputs& inputs
     const uint32_t rest = sums(row, col) & mask;
     return is_taken[static_cast<size_t>(row)] ? 0 : 1 / (64.0 + (rest > half ? rest - half : half - rest));
   };
-  std::vector<Part> found;
-  for (const int most : most_rows) {
+  std::vector<Part> parts;
+  for (const int row_count : most_rows) {
     std::vector<int> best_rows, best_cols(cols.size());
     std::iota(best_cols.begin(), best_cols.end(), 0);
     for (int turn = 0; turn < 3; ++turn) {
       const auto sum_over = [](const std::vector<int>& numbers, const auto& of) {
         return std::accumulate(numbers.begin(), numbers.end(), 0.0, [&](double sum, int i) { return sum + of(i); });
       };
-      best_rows = heaviest(sums.rows(), most,
+      best_rows = heaviest(sums.rows(), row_count,
                            [&](int row) { return sum_over(best_cols, [&](int col) { return weight(row, col); }); });
       best_cols = heaviest(sums.cols(), most_cols,
                            [&](int col) { return sum_over(best_rows, [&](int row) { return weight(row, col); }); });
     }
-    Part& part = found.emplace_back();
+    Part& part = parts.emplace_back();
     for (const int row : best_rows) part.first.push_back(rows[static_cast<size_t>(row)]);
     for (const int col : best_cols) part.second.push_back(cols[static_cast<size_t>(col)]);
     for (const int row : best_rows) is_taken[static_cast<size_t>(row)] = true;
   }
-  return found;
+  return parts;
 }
 
 /// Two plans that share the outputs: `first` computes the tiles below some index, `second` the rest.
@@ -123,11 +123,11 @@ std::optional<GemmPlan> joined_by_tiles(const GemmPlan& first, const GemmPlan& s
           for (int col = 0; col < d.cols() && covered; ++col) {
             const int64_t i = number(inputs.rows, row) / bm, j = number(inputs.cols, col) / bn,
                           tile = raster_n ? i * tiles_n + j : j * tiles_m + i;
-            const bool one = of_first.code(row, col) == d.code(row, col),
-                       two = of_second.code(row, col) == d.code(row, col);
-            covered = one || two;
-            if (one && !two) last_of_first = std::max(last_of_first, tile);
-            if (two && !one) first_of_second = std::min(first_of_second, tile);
+            const bool by_first = of_first.code(row, col) == d.code(row, col),
+                       by_second = of_second.code(row, col) == d.code(row, col);
+            covered = by_first || by_second;
+            if (by_first && !by_second) last_of_first = std::max(last_of_first, tile);
+            if (by_second && !by_first) first_of_second = std::min(first_of_second, tile);
           }
         }
         if (!covered || last_of_first >= first_of_second) continue;
@@ -154,17 +154,17 @@ struct Sample {
   template <typename Compute>
   int64_t misses(const GemmPlan& plan, const Compute& compute) const {
     const TensorCoreChain* const tensor = plan.tensor_cores();
-    const auto found = tensor ? rounded.find(tensor->input_rounding) : rounded.end();
-    if (found == rounded.end()) return count_differing(compute(plan, inputs), d);
+    const auto inputs_of_rounding = tensor ? rounded.find(tensor->input_rounding) : rounded.end();
+    if (inputs_of_rounding == rounded.end()) return count_differing(compute(plan, inputs), d);
     GemmPlan without = plan;
     without.tensor().input_rounding = InputRounding::none;
-    return count_differing(compute(without, found->second), d);
+    return count_differing(compute(without, inputs_of_rounding->second), d);
   }
 };
 
-/// Rank of the evidence of a plan: 0 measured, 1 published, 2 only a candidate.
-int rank_of(std::string_view evidence) {
-  return evidence.starts_with("measured") ? 0 : evidence.starts_with("published") ? 1 : 2;
+/// The level of a plan's evidence; that of a plan that no library is known to use is the weakest.
+EvidenceLevel level_of(const std::optional<FieldEvidence>& evidence, Target target) {
+  return evidence ? std::min(level_on(*evidence, target), EvidenceLevel::model_choice) : EvidenceLevel::model_choice;
 }
 
 /// The plan without the parts that vary from call to call: slices, epilogue, name.
@@ -177,19 +177,19 @@ GemmPlan family_of(GemmPlan plan) {
 }
 
 /// The catalogue's plan families for these inputs, with their evidence.
-std::vector<std::pair<GemmPlan, std::string>> known_families(const GemmInputs& inputs, Format output, Target target) {
-  std::vector<std::pair<GemmPlan, std::string>> found;
+std::vector<std::pair<GemmPlan, FieldEvidence>> known_families(const GemmInputs& inputs, Format output, Target target) {
+  std::vector<std::pair<GemmPlan, FieldEvidence>> families;
   for (const CataloguePlan& row : catalogue()) {
     if (info(row.target).chip != info(target).chip) continue;
     try {
       for (const GemmPlan& plan :
            plans_named(row.name, inputs, output, {.target = target, .split_count = row.open_count ? 2 : 0}))
-        found.emplace_back(family_of(plan), plan.evidence.at("plan"));
+        families.emplace_back(family_of(plan), plan.evidence.at("plan"));
     } catch (const Error&) {
       continue;  // the types do not fit, or K is too short
     }
   }
-  return found;
+  return families;
 }
 
 class Search {
@@ -206,10 +206,10 @@ class Search {
   PlanSearch run() {
     for (size_t i = 0; i < search_stages.size(); ++i) {
       const SearchStage stage = search_stages[i];
-      const bool found =
+      const bool matches =
           find_in(candidate_plans(inputs_, d_, options_, stage)) || (stage == SearchStage::usual && find_by_tiles());
       if (ends()) search_.untried_stages.assign(search_stages.begin() + static_cast<int>(i) + 1, search_stages.end());
-      if (found) return ranked();
+      if (matches) return ranked();
       if (ends()) break;
     }
     return with_nearest();
@@ -242,8 +242,8 @@ class Search {
     const std::lock_guard lock(stop_mutex_);
     return options_.stop() ? end(SearchEnd::stopped) : false;
   }
-  bool end(SearchEnd how) {
-    end_ = how;
+  bool end(SearchEnd reason) {
+    end_ = reason;
     return true;
   }
 
@@ -272,7 +272,7 @@ class Search {
       if (misses[i] == 0) search_.all_bits.push_back(plans[i]);
       else nearest_.emplace_back(misses[i], plans[i]);
     }
-    std::ranges::stable_sort(nearest_, {}, [](const auto& one) { return one.first; });
+    std::ranges::stable_sort(nearest_, {}, [](const auto& missed) { return missed.first; });
     constexpr size_t most_kept = 32;
     nearest_.resize(std::min(nearest_.size(), most_kept));
     return !search_.all_bits.empty();
@@ -280,7 +280,7 @@ class Search {
 
   /// Stream-K: some tiles are one chain, the others are split. True if two such plans together match all outputs.
   bool find_by_tiles() {
-    if (inputs_.sfa || d_.size() < 2) return false;
+    if (scales_in_instruction(inputs_) || d_.size() < 2) return false;
     const std::vector<GemmPlan> wholes = whole_tile_plans(inputs_, d_, options_);
     int64_t left = 0;
     for (const GemmPlan& plan : wholes) left += std::ssize(cut_tile_plans(plan, inputs_, d_));
@@ -294,9 +294,9 @@ class Search {
           if (missed == 0 || matches_few) break;
           const Matrix of_cut = whole(cut, inputs_);
           ++search_.candidates, --left;
-          const auto found = joined_by_tiles(plan, cut, of_whole, of_cut, d_, inputs_);
-          if (!found || whole(*found, inputs_) != d_) continue;
-          search_.all_bits.push_back(*found);
+          const auto joined = joined_by_tiles(plan, cut, of_whole, of_cut, d_, inputs_);
+          if (!joined || whole(*joined, inputs_) != d_) continue;
+          search_.all_bits.push_back(*joined);
           return true;
         }
         if (missed == 0 || matches_few) left -= std::ssize(cuts);
@@ -309,28 +309,34 @@ class Search {
 
   /// Plans seen on GPUs first, among equals the simplest first; with their families.
   PlanSearch ranked() {
-    const auto known = known_families(inputs_, d_.format(), options_.target);
-    std::vector<std::pair<GemmPlan, std::string>> found;
+    struct Ranked {
+      GemmPlan plan;
+      std::optional<FieldEvidence> evidence = {};
+    };
+    const Target target = options_.target;
+    const auto known = known_families(inputs_, d_.format(), target);
+    std::vector<Ranked> rows;
     for (GemmPlan& plan : search_.all_bits) {
-      std::string evidence;
-      const GemmPlan general = family_of(plan);
-      for (const auto& [one, how] : known) {
-        if (one == general && (evidence.empty() || rank_of(how) < rank_of(evidence))) evidence = how;
+      std::optional<FieldEvidence> strongest;
+      const GemmPlan family = family_of(plan);
+      for (const auto& [known_family, evidence] : known) {
+        if (known_family == family && (!strongest || level_of(evidence, target) < level_of(strongest, target)))
+          strongest = evidence;
       }
-      found.emplace_back(std::move(plan), std::move(evidence));
+      rows.push_back({.plan = std::move(plan), .evidence = std::move(strongest)});
     }
-    std::ranges::stable_sort(found, {}, [](const auto& one) { return rank_of(one.second); });
+    std::ranges::stable_sort(rows, {}, [&](const Ranked& row) { return level_of(row.evidence, target); });
     search_.all_bits.clear();
-    for (auto& [plan, evidence] : found) {
-      const std::string name = print_family(plan);
+    for (Ranked& row : rows) {
+      const std::string name = print_family(row.plan);
       const auto entry = std::ranges::find_if(search_.families, [&](const PlanFamily& family) {
-        return family.name == name && rank_of(family.evidence) == rank_of(evidence);
+        return family.name == name && level_of(family.evidence, target) == level_of(row.evidence, target);
       });
       if (entry != search_.families.end()) ++entry->plans;
       else
         search_.families.push_back(
-            {.name = name, .plans = 1, .first = std::ssize(search_.all_bits), .evidence = std::move(evidence)});
-      search_.all_bits.push_back(std::move(plan));
+            {.name = name, .plans = 1, .first = std::ssize(search_.all_bits), .evidence = std::move(row.evidence)});
+      search_.all_bits.push_back(std::move(row.plan));
     }
     search_.end = end_;
     return std::move(search_);

@@ -23,6 +23,7 @@
 #include "cuda_core.hpp"
 #include "f32.hpp"
 #include "gemm_inside.hpp"
+#include "shares.hpp"
 #include "tracer.hpp"
 
 namespace bitmma {
@@ -80,24 +81,18 @@ uint32_t widened(Format format, uint32_t code) {
   return static_cast<uint32_t>(convert(format, code, Format::f32, Rounding::nearest_even, Overflow::infinity));
 }
 
-/// The types that the plan multiplies: its instruction's types, or on CUDA cores the inputs' types.
-Mma mma_for(const GemmPlan& plan, const GemmInputs& inputs) {
-  if (const TensorCoreChain* const chain = plan.tensor_cores()) return step_of(chain->instruction);
-  return {.a = inputs.a.format(), .b = inputs.b.format()};
-}
-
 class Product {
  public:
   /// With a tracer, block() records the operations of one output. With known sums, there must be one block.
-  Product(const GemmPlan& plan, const GemmInputs& inputs, ChainBy how, Tracer* tracer = nullptr,
+  Product(const GemmPlan& plan, const GemmInputs& inputs, ChainBy chain_by, Tracer* tracer = nullptr,
           KnownSums* known = nullptr)
       : plan_(plan),
         inputs_(inputs),
-        how_(how),
+        chain_by_(chain_by),
         tracer_(tracer),
         known_(known),
         tensor_(plan.tensor_cores()),
-        mma_(mma_for(plan, inputs)),
+        mma_(types_of(plan, inputs)),
         model_(tensor_ ? &model_for(tensor_->instruction, plan.target) : nullptr) {
     k_step_ = !tensor_ || tensor_->k_step == 0 ? mma_.k : tensor_->k_step;
     k_ = inputs.a.cols();
@@ -151,16 +146,17 @@ class Product {
     if (tracer_) return traced_chain(at, updates, std::move(c));
     if (mma_.scale_count > 0) return scaled_chain(at, updates, std::move(c));
     DecodedOperands* const decoded = known_ ? &known_->decoded[&inputs_] : nullptr;
-    return how_ == ChainBy::loops ? chain(*model_, at, updates, mma_.k, std::move(c), decoded)
-                                  : chain_by_updates(*model_, at, updates, mma_.k, std::move(c));
+    return chain_by_ == ChainBy::loops ? chain(*model_, at, updates, mma_.k, std::move(c), decoded)
+                                       : chain_by_updates(*model_, at, updates, mma_.k, std::move(c));
   }
 
   /// Applies the updates one after another.
   Matrix traced_chain(const Block& at, std::span<const ChainUpdate> updates, std::optional<Matrix> c) const {
     for (const ChainUpdate& update : updates) {
       const uint64_t before = c ? c->code(0, 0) : 0;
-      const std::span<const ChainUpdate> one(&update, 1);
-      c = mma_.scale_count > 0 ? scaled_chain(at, one, std::move(c)) : chain(*model_, at, one, mma_.k, std::move(c));
+      const std::span<const ChainUpdate> single(&update, 1);
+      c = mma_.scale_count > 0 ? scaled_chain(at, single, std::move(c))
+                               : chain(*model_, at, single, mma_.k, std::move(c));
       tracer_->add_products(TraceKind::instruction, update.first, update.first + update.count, c->format(), before,
                             c->code(0, 0));
     }
@@ -293,8 +289,7 @@ class Product {
 
   void add_promoted(const Block& at, int64_t k, const Matrix& sum, Matrix& run) const {
     const Promotion& promotion = *tensor_->promotion;
-    const PromotionScale how = promotion.scale;
-    if (how == PromotionScale::none) return add_f32(TraceKind::promotion, run, sum);
+    if (promotion.scale == PromotionScale::none) return add_f32(TraceKind::promotion, run, sum);
     const Matrix &sa = *inputs_.scale_a, &sb = *inputs_.scale_b;
     const int block = static_cast<int>(k / 128);
     for (int row = 0; row < run.rows(); ++row) {
@@ -307,8 +302,9 @@ class Product {
         const int of_b = sb.cols() == 1 ? 0 : per_column ? n : static_cast<int>(whole_n / 128);
         const uint32_t b = sb(sb.rows() == 1 ? 0 : block, of_b);
         const uint32_t before = run(row, col);
-        run(row, col) = how == PromotionScale::fma ? f32::fma(f32::multiply(a, b), sum(row, col), run(row, col))
-                                                   : f32::fma(f32::multiply(sum(row, col), a), b, run(row, col));
+        run(row, col) = promotion.scale == PromotionScale::fma
+                            ? f32::fma(f32::multiply(a, b), sum(row, col), run(row, col))
+                            : f32::fma(f32::multiply(sum(row, col), a), b, run(row, col));
         if (tracer_) tracer_->add_scaled(before, sum(row, col), a, b, run(row, col));
       }
     }
@@ -493,7 +489,7 @@ class Product {
 
   const GemmPlan& plan_;
   const GemmInputs& inputs_;
-  ChainBy how_;
+  ChainBy chain_by_;
   Tracer* tracer_;
   KnownSums* known_;
   const TensorCoreChain* tensor_;  // nullptr on CUDA cores
@@ -503,257 +499,15 @@ class Product {
   int64_t k_ = 0;
 };
 
-/// Rounds f32 words to tf32 on the bits: a carry out of the mantissa raises the exponent, up to infinity.
-Matrix with_rounded_inputs(const Matrix& matrix, InputRounding rounding) {
-  if (rounding == InputRounding::none) return matrix;
-  constexpr uint32_t dropped = 0x1FFF, half = 0x1000, nan = 0x7FFFE000;
-  Matrix rounded = matrix;
-  for (uint32_t& word : rounded.words()) {
-    if ((word & 0x7FFFFFFF) > 0x7F800000) {
-      // As on an H200: cvt.rn.tf32 returns the canonical NaN; cvt.rna.tf32 drops bits, so 0x7F800001 becomes infinity.
-      word = rounding == InputRounding::tf32_rna ? word & ~dropped : nan;
-      continue;
-    }
-    const uint32_t up = rounding == InputRounding::tf32_rna ? half : half - 1 + (word >> 13 & 1);
-    word = (word + up) & ~dropped;
-  }
-  return rounded;
-}
-
-/// The operands that the epilogue of a plan reads.
-struct EpilogueReads {
-  explicit EpilogueReads(const GemmPlan& plan) {
-    for (const EpilogueOp& op : plan.epilogue) {
-      c |= op.kind == EpilogueKind::beta_c || (op.kind == EpilogueKind::alpha_beta && op.beta != 0);
-      bias |= op.kind == EpilogueKind::bias;
-      scalars |= op.kind == EpilogueKind::scale_ab;
-      row_scale |= op.kind == EpilogueKind::row_scale;
-      col_scale |= op.kind == EpilogueKind::col_scale;
-    }
-  }
-  bool c = false, bias = false, scalars = false, row_scale = false, col_scale = false;
-};
-
-class Checker {
- public:
-  Checker(const GemmPlan& plan, const GemmInputs& inputs) : plan_(plan), inputs_(inputs) {}
-
-  std::vector<Violation> violations() {
-    found_ = violations_of(plan_);
-    if (!found_.empty()) return std::move(found_);
-    const TensorCoreChain* const tensor = plan_.tensor_cores();
-    const Mma mma = mma_for(plan_, inputs_);
-    const Matrix &a = inputs_.a, &b = inputs_.b;
-    if (!tensor) {
-      require(multiplies(plan_, a.format(), b.format()), "a, b",
-              fmt::format("{}, {}", info(a.format()).name, info(b.format()).name), "f32, f16 or bf16 on CUDA cores");
-    } else {
-      require(a.format() == mma.a, "a", std::string(info(a.format()).name), std::string(info(mma.a).name));
-      require(b.format() == mma.b, "b", std::string(info(b.format()).name), std::string(info(mma.b).name));
-    }
-    require(a.rows() > 0 && b.cols() > 0, "a, b", shape(a) + " and " + shape(b),
-            "at least one row of A and one column of B");
-    require(a.cols() == b.rows(), "b", shape(b), fmt::format("{} rows, the number of columns of A", a.cols()));
-    const EpilogueReads reads(plan_);
-    if (reads.c) require_float("c", inputs_.c, a.rows(), b.cols());
-    if (tensor && tensor->start_with_c) require_codes("c", inputs_.c, mma.d, a.rows(), b.cols());
-    if (reads.bias) require_float("bias", inputs_.bias, 1, b.cols());
-    if (reads.scalars) {
-      require_scale("scale_a", inputs_.scale_a, {{1, 1}, {a.rows(), 1}});
-      require_scale("scale_b", inputs_.scale_b, {{1, 1}, {1, b.cols()}});
-    }
-    if (reads.row_scale) require_scale("scale_a", inputs_.scale_a, {{a.rows(), 1}});
-    if (reads.col_scale) require_scale("scale_b", inputs_.scale_b, {{1, b.cols()}});
-    const int blocks = (a.cols() + 127) / 128;
-    if (scales_blocks(plan_)) {
-      const Promotion& promotion = *tensor->promotion;
-      require_scale("scale_a", inputs_.scale_a, {{a.rows(), blocks}, {1, 1}, {a.rows(), 1}});
-      const int whole_n = static_cast<int>(std::max<int64_t>(inputs_.whole_n, b.cols())),
-                blocks_of_n = (whole_n + 127) / 128, how = promotion.columns_of_sb;
-      std::vector<std::pair<int, int>> shapes{{1, 1}};
-      if (how != 128) shapes.insert(shapes.end(), {{1, b.cols()}, {blocks, b.cols()}});
-      if (how != 1) shapes.emplace_back(blocks, blocks_of_n);
-      require_scale("scale_b", inputs_.scale_b, shapes);
-      // In a sample with as many columns as there are blocks of 128, scale_b may belong to either.
-      const bool could_be_both =
-          how == 0 && inputs_.scale_b && inputs_.scale_b->cols() > 1 && whole_n > b.cols() && blocks_of_n == b.cols();
-      require(!could_be_both, "promotion.sb", "(missing)",
-              "[1, 128] or [128, 128]: scale_b could be of columns or of blocks");
-      require(promotion.every == 128, "promotion.every", std::to_string(promotion.every), "128 with scales");
-    }
-    if (mma.scale_count > 0) {
-      const int size = mma.k / mma.scale_count, count = (a.cols() + size - 1) / size;
-      require_codes("sfa", inputs_.sfa, mma.scale_type, a.rows(), count);
-      require_codes("sfb", inputs_.sfb, mma.scale_type, count, b.cols());
-    }
-    const bool adds_something = a.cols() == 0 || !slices_of(plan_.split_k, a.cols()).empty();
-    require(adds_something, "split_k.count", std::to_string(plan_.split_k.count),
-            fmt::format("slices that contain a part of K = {}: all of these are empty", a.cols()));
-    require(inputs_.rows.empty() || static_cast<int>(inputs_.rows.size()) == a.rows(), "rows",
-            std::to_string(inputs_.rows.size()), fmt::format("{}, as A has", a.rows()));
-    constexpr int64_t most = int64_t{1} << 31;
-    const auto require_inside = [&](std::string_view field, const std::vector<int64_t>& numbers, int64_t extent) {
-      const auto outside =
-          std::ranges::find_if(numbers, [&](int64_t number) { return number < 0 || number >= extent; });
-      if (outside == numbers.end()) return;
-      require(false, std::string(field), fmt::format("{}", *outside),
-              fmt::format("0..{}: {} of the whole product", extent - 1, field == "rows" ? "rows" : "columns"));
-    };
-    require(inputs_.whole_m >= 0 && inputs_.whole_m <= most && inputs_.whole_n >= 0 && inputs_.whole_n <= most, "whole",
-            fmt::format("{} x {}", inputs_.whole_m, inputs_.whole_n), "extents of 0 to 2^31");
-    require_inside("rows", inputs_.rows, inputs_.whole_m > 0 ? inputs_.whole_m : most);
-    require_inside("cols", inputs_.cols, inputs_.whole_n > 0 ? inputs_.whole_n : most);
-    require(inputs_.cols.empty() || static_cast<int>(inputs_.cols.size()) == b.cols(), "cols",
-            std::to_string(inputs_.cols.size()), fmt::format("{}, as B has", b.cols()));
-    return std::move(found_);
-  }
-
- private:
-  static std::string shape(const Matrix& matrix) { return fmt::format("{} x {}", matrix.rows(), matrix.cols()); }
-  void require(bool holds, std::string field, std::string seen, std::string expected) {
-    if (!holds) found_.push_back({.field = std::move(field), .seen = std::move(seen), .expected = std::move(expected)});
-  }
-  void require_float(std::string name, const std::optional<Matrix>& matrix, int rows, int cols) {
-    const std::string expected = fmt::format("{} x {} of f32, f16 or bf16: the plan uses it", rows, cols);
-    if (!matrix) return require(false, name, "(missing)", expected);
-    const Format format = matrix->format();
-    const bool is_float = format == Format::f32 || format == Format::f16 || format == Format::bf16;
-    require(is_float && matrix->rows() == rows && matrix->cols() == cols, name,
-            fmt::format("{} {}", shape(*matrix), info(format).name), expected);
-  }
-  void require_scale(std::string name, const std::optional<Matrix>& matrix, std::vector<std::pair<int, int>> shapes) {
-    std::string expected = "f32, ";
-    std::ranges::sort(shapes, std::greater());  // a product of one row or block fits one shape in several ways
-    shapes.erase(std::ranges::unique(shapes).begin(), shapes.end());
-    for (const auto& [rows, cols] : shapes)
-      expected += fmt::format("{}{} x {}", expected.size() > 5 ? " or " : "", rows, cols);
-    if (!matrix) return require(false, name, "(missing)", expected + ": the plan uses it");
-    const bool fits = std::ranges::any_of(
-        shapes, [&](const auto& shape) { return shape == std::pair(matrix->rows(), matrix->cols()); });
-    require(fits && matrix->format() == Format::f32, name,
-            fmt::format("{} {}", shape(*matrix), info(matrix->format()).name), expected);
-  }
-  void require_codes(std::string name, const std::optional<Matrix>& matrix, Format format, int rows, int cols) {
-    const std::string expected = fmt::format("{} x {} {}", rows, cols, info(format).name);
-    if (!matrix) return require(false, name, "(missing)", expected);
-    require(matrix->format() == format && matrix->rows() == rows && matrix->cols() == cols, name,
-            fmt::format("{} {}", shape(*matrix), info(matrix->format()).name), expected);
-  }
-
-  const GemmPlan& plan_;
-  const GemmInputs& inputs_;
-  std::vector<Violation> found_;
-};
-
-}  // namespace
-
-std::vector<Violation> unread_by(const GemmPlan& plan, const GemmInputs& inputs) {
-  return in_ieee_environment([&]() -> std::vector<Violation> {
-    const EpilogueReads reads(plan);
-    const TensorCoreChain* const tensor = plan.tensor_cores();
-    const bool scaled_blocks = scales_blocks(plan);
-    const bool reads_scales = tensor && mma_of(tensor->instruction).scale_count > 0;
-    std::vector<Violation> found;
-    const auto check = [&](std::string_view name, bool is_there, bool is_read, std::string_view fix) {
-      if (!is_there || is_read) return;
-      found.push_back({.field = std::string(name),
-                       .seen = "given",
-                       .expected = "absent: the plan does not use it",
-                       .fix = std::string(fix)});
-    };
-    check("c", inputs.c.has_value(), reads.c || (tensor && tensor->start_with_c),
-          R"({"op": "beta_c"} in the plan's epilogue adds it; named plans add it, too)");
-    check("bias", inputs.bias.has_value(), reads.bias, R"({"op": "bias"} in the plan's epilogue adds it)");
-    constexpr std::string_view scale = R"({"op": "scale_ab"} in the plan's epilogue, or promotion.scale, uses both)";
-    check("scale_a", inputs.scale_a.has_value(), scaled_blocks || reads.scalars || reads.row_scale, scale);
-    check("scale_b", inputs.scale_b.has_value(), scaled_blocks || reads.scalars || reads.col_scale, scale);
-    check("sfa", inputs.sfa.has_value(), reads_scales, "an instruction with block scales uses it");
-    check("sfb", inputs.sfb.has_value(), reads_scales, "an instruction with block scales uses it");
-    return found;
-  });
-}
-
-std::vector<Violation> warnings_of(const GemmPlan& plan, Format a, Format b) {
-  const TensorCoreChain* const tensor = plan.tensor_cores();
-  const bool is_fp4 = a == Format::e2m1 && b == Format::e2m1;
-  if (!is_fp4 || !tensor || mma_of(tensor->instruction).scale_count > 0) return {};
-  return {{.field = "sfa, sfb",
-           .seen = "(missing)",
-           .expected = "block scales for fp4 operands",
-           .fix = fmt::format("NVFP4 and MXFP4 have block scales; without them, {} multiplies the codes themselves",
-                              print_instruction(plan)),
-           .severity = Severity::warning}};
-}
-
-GemmInputs rounded_inputs(const GemmInputs& inputs, InputRounding rounding) {
-  GemmInputs rounded = inputs;
-  rounded.a = with_rounded_inputs(inputs.a, rounding);
-  rounded.b = with_rounded_inputs(inputs.b, rounding);
-  return rounded;
-}
-
-Matrix gemm(const GemmPlan& plan, const GemmInputs& inputs, int threads, const GemmProgress& progress) {
-  return gemm(plan, inputs, ChainBy::loops, threads, progress);
-}
-
-namespace {
-
-void require_fits(const GemmPlan& plan, const GemmInputs& inputs) {
-  std::vector<Violation> violations = in_ieee_environment([&] { return Checker(plan, inputs).violations(); });
-  if (!violations.empty()) throw Error(std::move(violations));
-}
-
 InputRounding rounding_of(const GemmPlan& plan) {
   return plan.tensor_cores() ? plan.tensor().input_rounding : InputRounding::none;
 }
 
-/// Rows and columns of the blocks that threads take one by one: they fill the vectors, and their sums and a part of K
-/// of their operands fit in the cache. A block decodes its operands, so that larger ones decode less.
-constexpr int most_block_rows = 256, most_block_cols = 512, least_block_rows = 128;
-
-/// How threads share the outputs of a product.
-class Shares {
- public:
-  struct Share {
-    int row = 0, rows = 0, col = 0, cols = 0;
-  };
-
-  Shares(int m, int n, int k, int threads) : m_(m), n_(n) {
-    while (threads > 1 && rows_ > least_block_rows && blocks() < int64_t{4} * threads)
-      (cols_ > rows_ ? cols_ : rows_) /= 2;
-    // As many blocks as there are threads are cut in four and come last: then threads of different speed end together.
-    constexpr int64_t worth_threads = 1 << 22;  // products, which take longer than the start of a few threads
-    if (threads > 1 && k > 0 && int64_t{m} * n >= (worth_threads + k - 1) / k)
-      whole_ = std::max(blocks() - threads, int64_t{0});
-    else whole_ = blocks();
-  }
-  /// Each output by itself.
-  static Shares of_single_outputs(int m, int n) { return {m, n}; }
-
-  int64_t count() const { return whole_ + 4 * (blocks() - whole_); }
-
-  /// Has no outputs where a part of a block at the edge is outside the product.
-  Share operator[](int64_t index) const {
-    if (index < whole_) return share(index, 0, rows_, 0, cols_);
-    const int64_t part = index - whole_, rows = rows_ / 2, cols = cols_ / 2;
-    return share(whole_ + part / 4, static_cast<int>(part % 4 / 2 * rows), static_cast<int>(rows),
-                 static_cast<int>(part % 2 * cols), static_cast<int>(cols));
-  }
-
- private:
-  Shares(int m, int n) : m_(m), n_(n), rows_(1), cols_(1), whole_(blocks()) {}
-  int64_t across() const { return (n_ + cols_ - 1) / cols_; }
-  int64_t blocks() const { return across() * ((m_ + rows_ - 1) / rows_); }
-  Share share(int64_t block, int row, int rows, int col, int cols) const {
-    row += static_cast<int>(block / across()) * rows_, col += static_cast<int>(block % across()) * cols_;
-    return {.row = row, .rows = std::min(rows, m_ - row), .col = col, .cols = std::min(cols, n_ - col)};
-  }
-
-  int m_, n_, rows_ = most_block_rows, cols_ = most_block_cols;
-  int64_t whole_ = 0;  // blocks that are not cut
-};
-
 }  // namespace
+
+Matrix gemm(const GemmPlan& plan, const GemmInputs& inputs, int threads, const GemmProgress& progress) {
+  return gemm(plan, inputs, ChainBy::loops, threads, progress);
+}
 
 ProductTrace trace_product(const GemmPlan& plan, const GemmInputs& inputs, int row, int col) {
   return in_ieee_environment([&]() -> ProductTrace {
@@ -768,12 +522,12 @@ ProductTrace trace_product(const GemmPlan& plan, const GemmInputs& inputs, int r
 namespace {
 
 /// D for inputs that fit the plan.
-Matrix product_of(const GemmPlan& plan, const GemmInputs& given, ChainBy how, int threads,
+Matrix product_of(const GemmPlan& plan, const GemmInputs& unrounded, ChainBy chain_by, int threads,
                   const GemmProgress& progress) {
   const InputRounding rounding = rounding_of(plan);
-  const GemmInputs rounded = rounding == InputRounding::none ? GemmInputs{} : rounded_inputs(given, rounding);
-  const GemmInputs& inputs = rounding == InputRounding::none ? given : rounded;
-  const Product product(plan, inputs, how);
+  const GemmInputs rounded = rounding == InputRounding::none ? GemmInputs{} : rounded_inputs(unrounded, rounding);
+  const GemmInputs& inputs = rounding == InputRounding::none ? unrounded : rounded;
+  const Product product(plan, inputs, chain_by);
   const int m = inputs.a.rows(), n = inputs.b.cols();
   // Stream-K computes outputs one by one: their cuts differ.
   const Shares shares =
@@ -790,43 +544,12 @@ Matrix product_of(const GemmPlan& plan, const GemmInputs& given, ChainBy how, in
   return d;
 }
 
-/// Throws Error if an operand of product `index` has another type or shape than that of product 0.
-void require_like_first(const GemmInputs& inputs, const GemmInputs& first, int64_t index) {
-  const auto require = [&](std::string_view name, const Matrix* one, const Matrix* wanted) {
-    const auto text = [](const Matrix* matrix) {
-      return matrix ? fmt::format("{} x {} {}", matrix->rows(), matrix->cols(), info(matrix->format()).name) : "absent";
-    };
-    const bool is_like = !one || !wanted ? one == wanted
-                                         : one->format() == wanted->format() && one->rows() == wanted->rows() &&
-                                               one->cols() == wanted->cols();
-    if (is_like) return;
-    throw Error({.field = fmt::format("{} of product {}", name, index),
-                 .seen = text(one),
-                 .expected = fmt::format("{}, as product 0 has", text(wanted))});
-  };
-  require("a", &inputs.a, &first.a), require("b", &inputs.b, &first.b);
-  for (const auto& [name, operand] : {std::pair("c", &GemmInputs::c),
-                                      {"bias", &GemmInputs::bias},
-                                      {"scale_a", &GemmInputs::scale_a},
-                                      {"scale_b", &GemmInputs::scale_b},
-                                      {"sfa", &GemmInputs::sfa},
-                                      {"sfb", &GemmInputs::sfb}}) {
-    const auto of = [&](const GemmInputs& from) { return (from.*operand) ? &*(from.*operand) : nullptr; };
-    require(name, of(inputs), of(first));
-  }
-  if (inputs.rows == first.rows && inputs.cols == first.cols && inputs.whole_m == first.whole_m &&
-      inputs.whole_n == first.whole_n)
-    return;
-  throw Error({.field = fmt::format("rows, cols, whole of product {}", index),
-               .seen = "others",
-               .expected = "those of product 0"});
-}
-
 }  // namespace
 
-Matrix gemm(const GemmPlan& plan, const GemmInputs& inputs, ChainBy how, int threads, const GemmProgress& progress) {
+Matrix gemm(const GemmPlan& plan, const GemmInputs& inputs, ChainBy chain_by, int threads,
+            const GemmProgress& progress) {
   require_fits(plan, inputs);
-  return product_of(plan, inputs, how, threads, progress);
+  return product_of(plan, inputs, chain_by, threads, progress);
 }
 
 void gemm_batch(const GemmPlan& plan, int64_t count, const std::function<GemmInputs(int64_t)>& inputs_of,
@@ -855,138 +578,6 @@ Matrix gemm(const GemmPlan& plan, const GemmInputs& inputs, KnownSums& known) {
   if (!is_one_block || rounding_of(plan) != InputRounding::none) return gemm(plan, inputs);
   require_fits(plan, inputs);
   return Product(plan, inputs, ChainBy::loops, nullptr, &known).block(0, m, 0, n);
-}
-
-std::optional<MmaSync> mma_sync_for(Target target, Format d, Format a, Format b) {
-  const MmaSync whole{.d = d, .a = a, .b = b};
-  for (const MmaSync& instruction :
-       {whole, MmaSync{.d = d, .a = a, .b = b, .k = whole.k / 2}, MmaSync{.m = 8, .d = d, .a = a, .b = b}}) {
-    if (violations_of(Instruction(instruction), target).empty()) return instruction;
-  }
-  return std::nullopt;
-}
-
-namespace {
-
-/// The target's largest instruction for these types; nothing if it has none.
-std::optional<Instruction> instruction_for(Target target, Format a, Format b) {
-  const bool is_integer = info(a).kind == NumberKind::integer;
-  const Format accumulator = is_integer ? Format::s32 : a == Format::f64 ? Format::f64 : Format::f32;
-  const MmaKind kind = a == Format::tf32                       ? MmaKind::tf32
-                       : a == Format::f16 || a == Format::bf16 ? MmaKind::f16
-                       : is_integer                            ? MmaKind::i8
-                                                               : MmaKind::f8f6f4;
-  for (const Instruction& instruction :
-       {Instruction(Wgmma{.n = 256, .d = accumulator, .a = a, .b = b}),
-        Instruction(Tcgen05Mma{.kind = kind, .d = accumulator, .a = a, .b = b}),
-        Instruction(mma_sync_for(target, accumulator, a, b).value_or(MmaSync{.d = accumulator, .a = a, .b = b})),
-        Instruction(MmaSync{.kind = MmaKind::f8f6f4, .d = accumulator, .a = a, .b = b})}) {
-    if (violations_of(instruction, target).empty()) return instruction;
-  }
-  return std::nullopt;
-}
-
-}  // namespace
-
-GemmPlan flat_plan(Target target, Format a, Format b, Format output) {
-  if (const std::optional<Instruction> one = instruction_for(target, a, b)) {
-    const bool is_integer = info(a).kind == NumberKind::integer;
-    return {.name = "flat",
-            .target = target,
-            .chain = TensorCoreChain{.instruction = *one},
-            .output = is_integer ? Format::s32 : output};
-  }
-  std::string legal, able;
-  for (const FormatInfo& x : formats) {
-    for (const FormatInfo& y : formats) {
-      if (instruction_for(target, x.id, y.id))
-        legal += fmt::format("{}{} x {}", legal.empty() ? "" : ", ", x.name, y.name);
-    }
-  }
-  for (const TargetInfo& row : targets) {
-    if (instruction_for(row.id, a, b)) able += fmt::format("{}{}", able.empty() ? "" : ", ", row.name);
-  }
-  throw Error({.field = "types",
-               .seen = fmt::format("{} x {} on {}", info(a).name, info(b).name, print(target)),
-               .expected = legal.empty() ? "a target with an instruction for these types" : legal,
-               .fix = able.empty() ? "whole products use only some of the types that single instructions multiply"
-                                   : fmt::format("target {} multiplies these", able)});
-}
-
-namespace {
-
-/// The target's instruction that applies the block scales of these inputs; nothing if it has none.
-std::optional<Instruction> scaling_instruction_for(Target target, const GemmInputs& inputs) {
-  const Format a = inputs.a.format(), b = inputs.b.format(), scale = inputs.sfa->format();
-  for (const auto& [kind, vec] : {std::pair(MmaKind::mxf4, ScaleVec::unwritten),
-                                  {MmaKind::mxf4nvf4, ScaleVec::x4},
-                                  {MmaKind::mxf8f6f4, ScaleVec::unwritten}}) {
-    for (const Instruction& instruction :
-         {Instruction(Tcgen05Mma{.kind = kind, .a = a, .b = b, .scale_vec = vec, .scale_type = scale}),
-          Instruction(MmaSync{.kind = kind, .a = a, .b = b, .scale_vec = vec, .scale_type = scale})}) {
-      if (!violations_of(instruction, target).empty()) continue;
-      const Mma mma = mma_of(instruction);
-      const int size = mma.k / mma.scale_count;
-      if ((inputs.a.cols() + size - 1) / size == inputs.sfa->cols()) return instruction;
-    }
-  }
-  return std::nullopt;
-}
-
-}  // namespace
-
-bool multiplies(Target target, const GemmInputs& inputs) {
-  return inputs.sfa ? scaling_instruction_for(target, inputs).has_value()
-                    : instruction_for(target, inputs.a.format(), inputs.b.format()).has_value();
-}
-
-void require_both_scales(const GemmInputs& inputs) {
-  if (inputs.sfa.has_value() == inputs.sfb.has_value()) return;
-  throw Error({.field = inputs.sfa ? "sfb" : "sfa", .seen = "(missing)", .expected = "block scales of both operands"});
-}
-
-GemmPlan flat_plan(Target target, const GemmInputs& inputs, Format output) {
-  require_both_scales(inputs);
-  if (!inputs.sfa) return flat_plan(target, inputs.a.format(), inputs.b.format(), output);
-  if (const std::optional<Instruction> one = scaling_instruction_for(target, inputs))
-    return {.name = "flat", .target = target, .chain = TensorCoreChain{.instruction = *one}, .output = output};
-  const auto targets_with = [&](const GemmInputs& gemm_inputs) {
-    std::vector<std::string> able;
-    for (const TargetInfo& row : targets) {
-      if (scaling_instruction_for(row.id, gemm_inputs)) able.emplace_back(row.name);
-    }
-    return able;
-  };
-  const auto text = [](const Matrix& scales) {
-    return fmt::format("{} x {} {}", scales.rows(), scales.cols(), info(scales.format()).name);
-  };
-  const std::string operands = fmt::format("{} x {}", info(inputs.a.format()).name, info(inputs.b.format()).name);
-  if (std::vector<std::string> able = targets_with(inputs); !able.empty()) {
-    throw Error({.field = "target",
-                 .seen = std::string(print(target)),
-                 .legal = std::move(able),
-                 .fix = fmt::format("a type that {} multiplies with block scales {}", operands, text(*inputs.sfa))});
-  }
-  std::vector<std::string> legal;
-  GemmInputs other{.a = Matrix(inputs.a.format(), 1, inputs.a.cols()),
-                   .b = Matrix(inputs.b.format(), inputs.a.cols(), 1)};
-  for (const Format type : {Format::ue8m0, Format::ue4m3}) {
-    for (const int size : {32, 16}) {
-      other.sfa = Matrix(type, inputs.a.rows(), (inputs.a.cols() + size - 1) / size);
-      if (!targets_with(other).empty()) legal.push_back(text(*other.sfa));
-    }
-  }
-  if (legal.empty()) {
-    throw Error({.field = "types",
-                 .seen = operands + " with block scales",
-                 .expected = "operands of 8 bits and less: e4m3, e5m2, e2m3, e3m2 and e2m1",
-                 .fix = "scale_a and scale_b are the scales of a library, in float32"});
-  }
-  throw Error(
-      {.field = "sfa",
-       .seen = text(*inputs.sfa),
-       .legal = std::move(legal),
-       .fix = fmt::format("one scale per row and block of 32 or 16 of K = {}, for {}", inputs.a.cols(), operands)});
 }
 
 }  // namespace bitmma

@@ -15,7 +15,7 @@ namespace bitmma {
 
 enum class ChainBy : uint8_t { loops, updates };
 
-Matrix gemm(const GemmPlan& plan, const GemmInputs& inputs, ChainBy how, int threads = 1,
+Matrix gemm(const GemmPlan& plan, const GemmInputs& inputs, ChainBy chain_by, int threads = 1,
             const GemmProgress& progress = {});
 
 /// Updates of `count` terms that follow each other in K.
@@ -45,6 +45,14 @@ Matrix gemm(const GemmPlan& plan, const GemmInputs& inputs, KnownSums& known);
 /// The inputs after this input rounding; a plan on them needs no rounding.
 GemmInputs rounded_inputs(const GemmInputs& inputs, InputRounding rounding);
 
+/// The types that the plan multiplies: its instruction's types, or on CUDA cores the inputs' types.
+Mma types_of(const GemmPlan& plan, const GemmInputs& inputs);
+
+/// Throws Error with all violations of plan and inputs.
+void require_fits(const GemmPlan& plan, const GemmInputs& inputs);
+/// Throws Error if an operand of product `index` of a batch has another type or shape than that of product 0.
+void require_like_first(const GemmInputs& inputs, const GemmInputs& first, int64_t index);
+
 /// One of the products of an instruction, as a step of a chain: of m8n8k4 of f16 the one of a quad pair, 8 x 8 x 4.
 Mma step_of(const Instruction& instruction);
 
@@ -64,6 +72,9 @@ bool has_two_readings(const GemmInputs& inputs);
 /// Stream-K: plans for tiles that are one chain, and plans for tiles that are split.
 std::vector<GemmPlan> whole_tile_plans(const GemmInputs& inputs, const Matrix& d, const FindOptions& options);
 std::vector<GemmPlan> cut_tile_plans(const GemmPlan& whole, const GemmInputs& inputs, const Matrix& d);
+
+/// True if the instruction applies block scales, the operands sfa and sfb.
+inline bool scales_in_instruction(const GemmInputs& inputs) { return inputs.sfa.has_value(); }
 
 /// True if scales belong to blocks of K, and thus to the promotion.
 inline bool has_block_scales(const GemmInputs& inputs) {

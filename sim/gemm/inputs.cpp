@@ -5,6 +5,7 @@
 
 #include "bitmma/core/error.hpp"
 #include "bitmma/gemm/gemm.hpp"
+#include "gemm_inside.hpp"
 
 namespace bitmma {
 namespace {
@@ -18,11 +19,31 @@ void require_below(std::span<const int> numbers, int count, std::string_view wha
   }
 }
 
-void pick_rows(std::optional<Matrix>& matrix, std::span<const int> rows, std::string_view name) {
-  if (matrix) matrix = rows_of(*matrix, rows, name);
+bool is_cut(OperandCut cut, int extent, int extent_of_product) {
+  switch (cut) {
+    case OperandCut::none: return false;
+    case OperandCut::always: return true;
+    case OperandCut::unless_single: return extent > 1;
+    case OperandCut::if_as_many: return extent == extent_of_product;
+  }
+  return false;
 }
-void pick_cols(std::optional<Matrix>& matrix, std::span<const int> cols, std::string_view name) {
-  if (matrix) matrix = cols_of(*matrix, cols, name);
+
+/// Rounds f32 words to tf32 on the bits: a carry out of the mantissa raises the exponent, up to infinity.
+Matrix with_rounded_inputs(const Matrix& matrix, InputRounding rounding) {
+  if (rounding == InputRounding::none) return matrix;
+  constexpr uint32_t dropped = 0x1FFF, half = 0x1000, nan = 0x7FFFE000;
+  Matrix rounded = matrix;
+  for (uint32_t& word : rounded.words()) {
+    if ((word & 0x7FFFFFFF) > 0x7F800000) {
+      // As on an H200: cvt.rn.tf32 returns the canonical NaN; cvt.rna.tf32 drops bits, so 0x7F800001 becomes infinity.
+      word = rounding == InputRounding::tf32_rna ? word & ~dropped : nan;
+      continue;
+    }
+    const uint32_t up = rounding == InputRounding::tf32_rna ? half : half - 1 + (word >> 13 & 1);
+    word = (word + up) & ~dropped;
+  }
+  return rounded;
 }
 
 /// Indices in the whole product. `before`: the indices of the inputs; if empty, they count from 0.
@@ -33,9 +54,9 @@ std::vector<int64_t> numbers_of(std::span<const int> picks, const std::vector<in
                  .seen = fmt::format("{} numbers", before.size()),
                  .expected = fmt::format("{} or none", count)});
   }
-  std::vector<int64_t> found;
-  for (const int i : picks) found.push_back(before.empty() ? i : before[static_cast<size_t>(i)]);
-  return found;
+  std::vector<int64_t> numbers;
+  for (const int i : picks) numbers.push_back(before.empty() ? i : before[static_cast<size_t>(i)]);
+  return numbers;
 }
 
 }  // namespace
@@ -57,15 +78,34 @@ Matrix cols_of(const Matrix& matrix, std::span<const int> cols, std::string_view
   return part;
 }
 
+const Matrix* find_operand(const GemmInputs& inputs, GemmOperand operand) {
+  if (const auto member = info(operand).optional) return inputs.*member ? &*(inputs.*member) : nullptr;
+  return operand == GemmOperand::a ? &inputs.a : &inputs.b;
+}
+
+void set_operand(GemmInputs& inputs, GemmOperand operand, Matrix matrix) {
+  if (const auto member = info(operand).optional) inputs.*member = std::move(matrix);
+  else (operand == GemmOperand::a ? inputs.a : inputs.b) = std::move(matrix);
+}
+
+GemmInputs rounded_inputs(const GemmInputs& inputs, InputRounding rounding) {
+  GemmInputs rounded = inputs;
+  rounded.a = with_rounded_inputs(inputs.a, rounding);
+  rounded.b = with_rounded_inputs(inputs.b, rounding);
+  return rounded;
+}
+
 GemmInputs part_of(const GemmInputs& whole, std::span<const int> rows, std::span<const int> cols) {
   require_below(rows, whole.a.rows(), "rows"), require_below(cols, whole.b.cols(), "cols");
   GemmInputs part = whole;
-  part.a = rows_of(whole.a, rows, "a"), part.b = cols_of(whole.b, cols, "b");
-  pick_rows(part.c, rows, "c"), pick_cols(part.c, cols, "c");
-  pick_cols(part.bias, cols, "bias");
-  if (whole.scale_a && whole.scale_a->rows() > 1) pick_rows(part.scale_a, rows, "scale_a");
-  if (whole.scale_b && whole.scale_b->cols() == whole.b.cols()) pick_cols(part.scale_b, cols, "scale_b");
-  pick_rows(part.sfa, rows, "sfa"), pick_cols(part.sfb, cols, "sfb");
+  for (const GemmOperandInfo& row : gemm_operands) {
+    const Matrix* const operand = find_operand(whole, row.id);
+    if (!operand) continue;
+    const bool cuts_rows = is_cut(row.rows, operand->rows(), whole.a.rows()),
+               cuts_cols = is_cut(row.cols, operand->cols(), whole.b.cols());
+    if (cuts_rows) set_operand(part, row.id, rows_of(*operand, rows, row.name));
+    if (cuts_cols) set_operand(part, row.id, cols_of(*find_operand(part, row.id), cols, row.name));
+  }
   part.whole_m = std::max<int64_t>(whole.whole_m, whole.a.rows());
   part.whole_n = std::max<int64_t>(whole.whole_n, whole.b.cols());
   part.rows = numbers_of(rows, whole.rows, whole.a.rows(), "rows"),

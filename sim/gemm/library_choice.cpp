@@ -112,13 +112,13 @@ struct Choices {
 
 /// The distinct values of a field of the recorded calls.
 std::vector<std::string> all_of(std::string Recorded::*field, std::string_view gpu = {}, std::string_view kind = {}) {
-  std::vector<std::string> found;
+  std::vector<std::string> values;
   for (const Recorded& recorded : Choices::get().calls) {
     if (!gpu.empty() && recorded.gpu != gpu) continue;
     if (!kind.empty() && recorded.kind != kind) continue;
-    if (std::ranges::find(found, recorded.*field) == found.end()) found.push_back(recorded.*field);
+    if (std::ranges::find(values, recorded.*field) == values.end()) values.push_back(recorded.*field);
   }
-  return found;
+  return values;
 }
 
 [[noreturn]] void refuse(std::string field, std::string seen, std::vector<std::string> legal, std::string fix = {}) {
@@ -164,13 +164,13 @@ std::vector<size_t> nearest_pairs(const Recorded& recorded, int64_t m, int64_t n
     };
     return apart(n, other_n) + apart(k, other_k) + (alignment(n, k) == alignment(other_n, other_k) ? 0 : 4);
   };
-  std::vector<size_t> found;
+  std::vector<size_t> pairs;
   for (size_t pair = 0; pair < all.pairs.size(); ++pair) {
     const std::vector<Run>& runs = all.lists[recorded.lists[pair]];
-    if (!runs.empty() && runs.front().m <= m && m < runs.back().m) found.push_back(pair);
+    if (!runs.empty() && runs.front().m <= m && m < runs.back().m) pairs.push_back(pair);
   }
-  std::ranges::stable_sort(found, {}, distance);
-  return found;
+  std::ranges::stable_sort(pairs, {}, distance);
+  return pairs;
 }
 
 /// Rows that were recorded of A with contiguous columns: there the last bits of M decide too.
@@ -194,10 +194,9 @@ std::pair<int64_t, size_t> recorded_shape(const Recorded& recorded, const Librar
   const std::vector<Run>* const runs = pair == all.pairs.end() ? nullptr : &all.lists[recorded.lists[at]];
   const bool has_pair = runs && !runs->empty();
   if (has_pair && call.m % step == 0 && run_at(*runs, call.m)) return {call.m, at};
-  int64_t most = 0;
-  for (const size_t list : recorded.lists)
-    most = std::max(most, all.lists[list].empty() ? 0 : all.lists[list].back().m);
-  const int64_t m = std::clamp(call.m / step * step, step, (most - 1) / step * step);
+  int64_t end = 0;
+  for (const size_t list : recorded.lists) end = std::max(end, all.lists[list].empty() ? 0 : all.lists[list].back().m);
+  const int64_t m = std::clamp(call.m / step * step, step, (end - 1) / step * step);
   if (has_pair && run_at(*runs, m) && call.nearest) return {m, at};
   const std::vector<size_t> near = nearest_pairs(recorded, m, call.n, call.k);
   if (call.nearest && !near.empty()) return {m, near.front()};
@@ -217,21 +216,21 @@ std::pair<int64_t, size_t> recorded_shape(const Recorded& recorded, const Librar
 
 /// Throws Error for a bias or scales of types that PyTorch refuses: it converts none of them.
 void require_types_of_pytorch(const GemmInputs& inputs, Format d) {
-  std::vector<Violation> found;
+  std::vector<Violation> violations;
   const auto require = [&](std::string_view name, const std::optional<Matrix>& operand, Format type,
                            std::string_view reason) {
     if (!operand || operand->format() == type || (operand->format() == Format::tf32 && type == Format::f32)) return;
-    found.push_back({.field = std::string(name),
-                     .seen = std::string(info(operand->format()).name),
-                     .expected = fmt::format("{}, {}", info(type).name, reason),
-                     .fix = "PyTorch refuses other types; convert the values"});
+    violations.push_back({.field = std::string(name),
+                          .seen = std::string(info(operand->format()).name),
+                          .expected = fmt::format("{}, {}", info(type).name, reason),
+                          .fix = "PyTorch refuses other types; convert the values"});
   };
   const Format a = inputs.a.format() == Format::tf32 ? Format::f32 : inputs.a.format();
   if (info(a).bits >= 16) require("bias", inputs.bias, a, "the type of a and b");
   else require("bias", inputs.bias, d == Format::f16 ? Format::f16 : Format::bf16, "which this output takes");
   require("scale_a", inputs.scale_a, Format::f32, "as torch._scaled_mm takes them");
   require("scale_b", inputs.scale_b, Format::f32, "as torch._scaled_mm takes them");
-  if (!found.empty()) throw Error(std::move(found));
+  if (!violations.empty()) throw Error(std::move(violations));
 }
 
 }  // namespace
@@ -251,8 +250,8 @@ LibraryChoice library_choice(const LibraryCall& call) {
   const std::vector<std::string> kinds = all_of(&Recorded::kind, call.gpu);
   if (std::ranges::find(kinds, kind) == kinds.end())
     refuse("types", kind, kinds, "the choices for these calls were recorded");
-  const auto recorded = std::ranges::find_if(Choices::get().calls, [&](const Recorded& one) {
-    return one.gpu == call.gpu && one.kind == kind && one.layout == call.layout;
+  const auto recorded = std::ranges::find_if(Choices::get().calls, [&](const Recorded& row) {
+    return row.gpu == call.gpu && row.kind == kind && row.layout == call.layout;
   });
   if (recorded == Choices::get().calls.end())
     refuse("layout", call.layout, all_of(&Recorded::layout, call.gpu, kind),
@@ -275,21 +274,20 @@ LibraryChoice library_choice(const LibraryCall& call) {
 }
 
 LibraryCall call_of(const GemmInputs& inputs) {
-  std::vector<Violation> found;
-  for (const auto& [name, given] : {std::pair("c", inputs.c.has_value()), std::pair("sfa", inputs.sfa.has_value()),
-                                    std::pair("sfb", inputs.sfb.has_value())}) {
-    if (given)
-      found.push_back({.code = ViolationCode::contradiction,
-                       .field = name,
-                       .seen = "given",
-                       .expected = "absent: no call with it was recorded",
-                       .fix = "name the kernel or the plan"});
+  std::vector<Violation> violations;
+  for (const GemmOperand operand : {GemmOperand::c, GemmOperand::sfa, GemmOperand::sfb}) {
+    if (find_operand(inputs, operand))
+      violations.push_back({.code = ViolationCode::contradiction,
+                            .field = std::string(info(operand).name),
+                            .seen = "given",
+                            .expected = "absent: no call with it was recorded",
+                            .fix = "name the kernel or the plan"});
   }
   if (inputs.scale_a.has_value() != inputs.scale_b.has_value()) {
-    found.push_back({.code = ViolationCode::contradiction,
-                     .field = inputs.scale_a ? "scale_b" : "scale_a",
-                     .seen = "missing",
-                     .expected = "both scales, or none"});
+    violations.push_back({.code = ViolationCode::contradiction,
+                          .field = inputs.scale_a ? "scale_b" : "scale_a",
+                          .seen = "missing",
+                          .expected = "both scales, or none"});
   }
   LibraryCall call{.a = inputs.a.format(),
                    .b = inputs.b.format(),
@@ -302,14 +300,14 @@ LibraryCall call_of(const GemmInputs& inputs) {
                of_rows = inputs.scale_a->cols() == 1 && inputs.scale_b->rows() == 1 &&
                          inputs.scale_a->rows() == inputs.a.rows() && inputs.scale_b->cols() == inputs.b.cols();
     if (!of_tensor && !of_rows) {
-      found.push_back({.field = "scale_a, scale_b",
-                       .seen = fmt::format("{} x {}, {} x {}", inputs.scale_a->rows(), inputs.scale_a->cols(),
-                                           inputs.scale_b->rows(), inputs.scale_b->cols()),
-                       .expected = "one number each, or one a row of A and one a column of B"});
+      violations.push_back({.field = "scale_a, scale_b",
+                            .seen = fmt::format("{} x {}, {} x {}", inputs.scale_a->rows(), inputs.scale_a->cols(),
+                                                inputs.scale_b->rows(), inputs.scale_b->cols()),
+                            .expected = "one number each, or one a row of A and one a column of B"});
     }
     call.scales = of_tensor ? CallScales::tensor : CallScales::rows;
   }
-  if (!found.empty()) throw Error(std::move(found));
+  if (!violations.empty()) throw Error(std::move(violations));
   return call;
 }
 

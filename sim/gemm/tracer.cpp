@@ -53,8 +53,8 @@ bool add_to(ExactSum& sum, const Scaled& x, const Scaled& factor) {
   return x.finite && factor.finite;
 }
 
-constexpr Scaled one{.significand = 1};
-bool add_to(ExactSum& sum, Format format, uint64_t code) { return add_to(sum, exact_of(format, code), one); }
+constexpr Scaled unscaled{.significand = 1};
+bool add_to(ExactSum& sum, Format format, uint64_t code) { return add_to(sum, exact_of(format, code), unscaled); }
 
 }  // namespace
 
@@ -81,7 +81,7 @@ bool Tracer::add_exact(ExactSum& sum, int64_t first, int64_t last) const {
     const int at = static_cast<int>(k);
     Scaled product = product_of(exact_of(inputs_.a.format(), inputs_.a.code(trace_.row, at)),
                                 exact_of(inputs_.b.format(), inputs_.b.code(at, trace_.col)));
-    Scaled scale = one;
+    Scaled scale = unscaled;
     if (k_of_scale_ > 0) {
       const Matrix &sfa = *inputs_.sfa, &sfb = *inputs_.sfb;
       const int block = at / k_of_scale_;
@@ -100,7 +100,7 @@ void Tracer::note(TraceStep step, ExactSum exact, bool finite) {
   if (finite && after.finite) {
     Scaled less = after;
     less.negative = !after.negative;
-    add_to(exact, less, one);
+    add_to(exact, less, unscaled);
     step.error = -exact.value();
     if (*step.error == 0) step.error = 0.0;
     trace_.error += *step.error;

@@ -122,19 +122,19 @@ const std::vector<Instruction>& campaign_mnemonics(Family family, Target target)
   static std::mutex mutex;
   static std::map<std::pair<Family, Target>, std::vector<Instruction>> known;
   const std::lock_guard lock(mutex);
-  std::vector<Instruction>& found = known[{family, target}];
-  if (found.empty()) {
-    found = all_instructions(family);
-    std::erase_if(found, [&](const Instruction& instruction) {
+  std::vector<Instruction>& instructions = known[{family, target}];
+  if (instructions.empty()) {
+    instructions = all_instructions(family);
+    std::erase_if(instructions, [&](const Instruction& instruction) {
       return !targets_of(instruction).contains(target) || reads_kept_operand(instruction);
     });
   }
-  if (found.empty())
+  if (instructions.empty())
     throw Error({.code = ViolationCode::unsupported_target,
                  .field = "family",
                  .seen = fmt::format("{} on {}", print(family), print(target)),
                  .expected = "instructions of the device"});
-  return found;
+  return instructions;
 }
 
 void require_unit(int64_t unit) {
@@ -152,7 +152,8 @@ Instruction campaign_instruction(uint64_t seed, int64_t unit, Family family, Tar
   const auto count = static_cast<int64_t>(mnemonics.size());
   const Instruction& mnemonic = mnemonics[static_cast<size_t>(unit % count)];
   RandomStream random = unit_stream(seed, unit, 0);
-  return family::dispatch([&](const auto& one) { return family::vary(one, target, unit / count, random); }, mnemonic);
+  return family::dispatch(
+      [&](const auto& alternative) { return family::vary(alternative, target, unit / count, random); }, mnemonic);
 }
 
 namespace {
@@ -173,37 +174,39 @@ Placement random_placement(const Mma& mma, bool with_base_offset, RandomStream& 
 CampaignCase campaign_case(const Instruction& instruction, Target target, uint64_t seed, int64_t unit, int64_t i) {
   const auto stream = [&](int64_t which) { return unit_stream(seed, unit, static_cast<uint64_t>(which + 2 * i)); };
   RandomStream random = stream(1);
-  CampaignCase one{.distribution = distributions[static_cast<size_t>(i) % distributions.size()].id};
+  CampaignCase campaign_case{.distribution = distributions[static_cast<size_t>(i) % distributions.size()].id};
   const uint64_t case_index = static_cast<uint64_t>(unit) * unit_streams + static_cast<uint64_t>(i);
   if (!is_mma(instruction)) {
     const Placement placement{.a = {.swizzle = swizzle_modes[random.below(4)]}, .aligned_columns = true};
     // This takes case 0 of a new seed, because all cases of one seed begin at one address.
-    one.state = random_case(instruction, target, placement, one.distribution, stream(2).word64(), 0).before;
-    return one;
+    campaign_case.state =
+        random_case(instruction, target, placement, campaign_case.distribution, stream(2).word64(), 0).before;
+    return campaign_case;
   }
   const Mma mma = mma_of(instruction);
-  const Operands operands = random_operands(instruction, target, one.distribution, seed, case_index);
+  const Operands operands = random_operands(instruction, target, campaign_case.distribution, seed, case_index);
   RandomStream filler = stream(2);
   if (mma.b_source == OperandSource::registers) {
-    one.state = place_operands(instruction, {}, operands, filler);
+    campaign_case.state = place_operands(instruction, {}, operands, filler);
     // The effect of undefined metadata was measured only on sm_90a; a survey question covers other targets.
-    if (mma.sparse && i % 8 == 7 && info(target).adds_as == Target::sm_90a) use_any_metadata(one.state, filler);
-    return one;
+    if (mma.sparse && i % 8 == 7 && info(target).adds_as == Target::sm_90a)
+      use_any_metadata(campaign_case.state, filler);
+    return campaign_case;
   }
   const bool hopper = info(target).smem_descriptor == SmemDescriptorVersion::sm_90;
-  one.random_descriptors = hopper && i % 5 == 4;
-  if (one.random_descriptors) {
-    one.state = random_image_state(instruction, target, operands, random);
-    return one;
+  campaign_case.random_descriptors = hopper && i % 5 == 4;
+  if (campaign_case.random_descriptors) {
+    campaign_case.state = random_image_state(instruction, target, operands, random);
+    return campaign_case;
   }
   const Placement placement = random_placement(mma, hopper, random);
   try {
-    one.state = place_operands(instruction, placement, operands, filler);
+    campaign_case.state = place_operands(instruction, placement, operands, filler);
   } catch (const Error&) {  // not every layout can hold rows of K = 96 or rows wider than the swizzle
-    one.state =
+    campaign_case.state =
         place_operands(instruction, {.a = {.major = mma.a_major}, .b = {.major = mma.b_major}}, operands, filler);
   }
-  return one;
+  return campaign_case;
 }
 
 /// The number of outputs of one case; for a move, the number of words that it leaves.
@@ -394,10 +397,10 @@ CampaignReport run_campaign(const CampaignOptions& options, const Executor& exec
   };
   const auto add = [&](int64_t number, const CampaignUnit& unit, const UnitResult& result) {
     const std::lock_guard lock(mutex);
-    for (const auto& [i, one] : result.mismatching) {
+    for (const auto& [i, this_case] : result.mismatching) {
       if (tried_to_save == most_saved) break;
       ++tried_to_save;
-      save_or_count(options, number, i, unit.cases[i].distribution, one, report);
+      save_or_count(options, number, i, unit.cases[i].distribution, this_case, report);
     }
     report.rows[instruction_group(unit.instruction)] += result.row;
     report.total += result.row;

@@ -73,7 +73,7 @@ ChildEnd run_child(const std::vector<std::string>& command, double seconds, cons
                  .seen = "(empty)",
                  .expected = "a program and its arguments"});
   std::vector<char*> arguments;
-  for (const std::string& one : command) arguments.push_back(const_cast<char*>(one.c_str()));
+  for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
   const Surroundings surroundings(errors);
   pid_t process = 0;

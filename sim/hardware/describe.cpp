@@ -57,8 +57,8 @@ Report describe(const std::vector<FileOnGpu>& files, const Gpu& gpu) {
 Report describe(const CampaignReport& report, const CampaignOptions& options, double seconds,
                 std::string_view ended_by) {
   const auto provenance = [&](std::string_view name) {
-    const auto found = std::ranges::find(options.provenance, name, &std::pair<std::string, std::string>::first);
-    return found == options.provenance.end() ? std::string("unknown") : found->second;
+    const auto entry = std::ranges::find(options.provenance, name, &std::pair<std::string, std::string>::first);
+    return entry == options.provenance.end() ? std::string("unknown") : entry->second;
   };
   const std::string driver = provenance("driver"), cuda = provenance("cuda"), date = provenance("date");
   std::vector<std::vector<std::string>> table{
@@ -78,31 +78,31 @@ Report describe(const CampaignReport& report, const CampaignOptions& options, do
   Report not_saved = Report::list();
   for (const auto& [unit, case_index, cases, reason] : report.not_saved)
     not_saved.append({{"unit", unit}, {"case", case_index}, {"cases", cases}, {"reason", reason}});
-  Report found{{"gpu", options.source},
-               {"target", print(options.target)},
-               {"driver", driver},
-               {"cuda", cuda},
-               {"date", date},
-               {"seed", options.seed},
-               {"first_unit", options.first_unit},
-               {"next_unit", report.next_unit},
-               {"outputs_per_unit", options.outputs_per_unit},
-               {"seconds", seconds},
-               {"ended_by", ended_by},
-               {"rows", std::move(rows)},
-               {"saved", report.saved},
-               {"not_saved", std::move(not_saved)}};
+  Report summary{{"gpu", options.source},
+                 {"target", print(options.target)},
+                 {"driver", driver},
+                 {"cuda", cuda},
+                 {"date", date},
+                 {"seed", options.seed},
+                 {"first_unit", options.first_unit},
+                 {"next_unit", report.next_unit},
+                 {"outputs_per_unit", options.outputs_per_unit},
+                 {"seconds", seconds},
+                 {"ended_by", ended_by},
+                 {"rows", std::move(rows)},
+                 {"saved", report.saved},
+                 {"not_saved", std::move(not_saved)}};
   const std::string units = report.next_unit > options.first_unit
                                 ? fmt::format("units {}..{}", options.first_unit, report.next_unit - 1)
                                 : fmt::format("units beside {}", options.first_unit);  // first_unit failed
-  found.add_text(fmt::format("{} ({}), driver {}, CUDA {}, {}; seed {}, {} of about {}; {} s", options.source,
-                             print(options.target), driver, cuda, date, options.seed, units,
-                             counted(options.outputs_per_unit, "output"), print_seconds(seconds)));
-  found.add_text("").add_text(table);
-  for (const std::string& path : report.saved) found.add_text("saved " + path);
+  summary.add_text(fmt::format("{} ({}), driver {}, CUDA {}, {}; seed {}, {} of about {}; {} s", options.source,
+                               print(options.target), driver, cuda, date, options.seed, units,
+                               counted(options.outputs_per_unit, "output"), print_seconds(seconds)));
+  summary.add_text("").add_text(table);
+  for (const std::string& path : report.saved) summary.add_text("saved " + path);
   if (report.next_unit < options.first_unit + options.units)
-    found.add_text(fmt::format("to continue, use --first-unit {}", report.next_unit));
-  return found;
+    summary.add_text(fmt::format("to continue, use --first-unit {}", report.next_unit));
+  return summary;
 }
 
 }  // namespace bitmma

@@ -200,9 +200,9 @@ std::vector<uint8_t> Gpu::launch(const Kernel& kernel, const std::vector<std::ve
       api.module_load_data(&resources.module, kernel.text.c_str(), 2, options.data(), values.data());
   if (loaded != 0) {
     Violation violation = driver::violation_of(api, loaded, "cuModuleLoadDataEx");
-    std::string said = log.data();
-    while (said.ends_with('\n')) said.pop_back();
-    violation.seen += said.empty() ? ", without a log" : fmt::format("; its log: {}", said);
+    std::string text = log.data();
+    while (text.ends_with('\n')) text.pop_back();
+    violation.seen += text.empty() ? ", without a log" : fmt::format("; its log: {}", text);
     violation.fix = fmt::format("{}; the kernel was made for {}", violation.fix, what);
     throw Error(std::move(violation));
   }

@@ -36,7 +36,7 @@ Kernel ptx_kernel(const Instruction& instruction, const KernelShape& shape) {
       .shape = {.image_bytes = shape.image_bytes, .columns = shape.columns, .target = target},
       .target = print(target),
       .version = ptx_version_of(instruction, target)};
-  return std::visit([&](const auto& one) { return kernels::kernel_of(one, request); }, instruction);
+  return std::visit([&](const auto& alternative) { return kernels::kernel_of(alternative, request); }, instruction);
 }
 
 }  // namespace bitmma

@@ -61,4 +61,15 @@ FileOnGpu compare_with_model(std::string path, const VectorFile& from_gpu) {
   return file;
 }
 
+bool differ_from_model(const std::vector<FileOnGpu>& files) {
+  int64_t compared = 0, differing = 0;
+  for (const FileOnGpu& file : files) {
+    compared += file.comparison.outputs + std::ssize(file.refused);
+    differing += file.comparison.mismatches + std::ssize(file.refused);
+  }
+  if (compared == 0)
+    throw Error({.field = "outputs", .seen = "0", .expected = "1 or more", .fix = "nothing was compared"});
+  return differing > 0;
+}
+
 }  // namespace bitmma

@@ -223,9 +223,9 @@ std::vector<WordFunction> cvt_word_functions(Target target) {
                              const std::vector<uint32_t> a = first_operand(arguments);
                              for (size_t i = 0; i < results.size(); ++i) {
                                const uint64_t second = arguments.b.empty() ? 0 : arguments.b[i];
-                               const CvtOperands given =
+                               const CvtOperands operands =
                                    wide ? CvtOperands{.a = second << 32 | a[i]} : CvtOperands{.a = a[i], .b = second};
-                               results[i] = static_cast<uint32_t>(compute(instruction, given) >> 32 * word);
+                               results[i] = static_cast<uint32_t>(compute(instruction, operands) >> 32 * word);
                              }
                            }});
     }
@@ -413,8 +413,8 @@ Report describe(const WordCampaignReport& report, const WordCampaignOptions& opt
   Report rows = Report::list();
   std::vector<std::vector<std::string>> table{{"function", "arguments", "differing", "digest"}};
   int64_t arguments = 0, differing = 0;
-  Report found{{"gpu", options.source}};
-  for (const auto& [name, value] : options.provenance) found.add(name, value);
+  Report summary{{"gpu", options.source}};
+  for (const auto& [name, value] : options.provenance) summary.add(name, value);
   for (const WordCampaignRow& row : report.rows) {
     arguments += row.arguments;
     differing += row.differing;
@@ -436,19 +436,19 @@ Report describe(const WordCampaignReport& report, const WordCampaignOptions& opt
     rows.append(std::move(entry));
   }
   table.push_back({"total", std::to_string(arguments), std::to_string(differing), ""});
-  found.add("seed", options.seed).add("seconds", seconds).add("stopped", report.stopped).add("rows", std::move(rows));
+  summary.add("seed", options.seed).add("seconds", seconds).add("stopped", report.stopped).add("rows", std::move(rows));
   std::string who = options.source;
   for (const auto& [name, value] : options.provenance) who += fmt::format(", {} {}", name, value);
-  found.add_text(fmt::format("{}; seed {}; {} s", who, options.seed, print_seconds(seconds)))
+  summary.add_text(fmt::format("{}; seed {}; {} s", who, options.seed, print_seconds(seconds)))
       .add_text("")
       .add_text(table);
   for (const WordCampaignRow& row : report.rows) {
     if (!row.first) continue;
-    found.add_text(fmt::format("{}: first of {:#010x} {:#010x} {:#010x}: the GPU gives {:#010x}, the model {:#010x}",
-                               row.name, row.first->a, row.first->b, row.first->c, row.first->gpu, row.first->model),
-                   Tone::bad);
+    summary.add_text(fmt::format("{}: first of {:#010x} {:#010x} {:#010x}: the GPU gives {:#010x}, the model {:#010x}",
+                                 row.name, row.first->a, row.first->b, row.first->c, row.first->gpu, row.first->model),
+                     Tone::bad);
   }
-  return found;
+  return summary;
 }
 
 }  // namespace bitmma

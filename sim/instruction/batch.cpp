@@ -28,9 +28,9 @@ CodeView view_of(const BatchView& view, int64_t index) {
 }
 
 /// Reads the operands of successive products from the caller's memory.
-class Reader {
+class BatchReader {
  public:
-  Reader(const Instruction& instruction, const Mma& mma, const BatchOperands& batch)
+  BatchReader(const Instruction& instruction, const Mma& mma, const BatchOperands& batch)
       : instruction_(instruction), mma_(mma), batch_(batch) {
     operands_ = family::options_of(mma_);
     operands_.b = Matrix(mma_.b, mma_.k, mma_.n);
@@ -111,14 +111,14 @@ void PreparedMma::require_complete(const BatchOperands& operands) const {
   const bool complete = operands.c.has_value() == has_c_ && operands.scale_a.has_value() == scaled &&
                         operands.scale_b.has_value() == scaled && (mma_.sparse || !operands.metadata);
   if (complete) return;
-  std::vector<Violation> found;
+  std::vector<Violation> violations;
   const auto require = [&](bool wanted, const std::optional<BatchView>& view, std::string_view name,
                            std::string expected) {
     if (wanted == view.has_value()) return;
-    found.push_back({.code = view ? ViolationCode::no_effect : ViolationCode::missing_input,
-                     .field = std::string(name),
-                     .seen = view ? "given" : "(missing)",
-                     .expected = std::move(expected)});
+    violations.push_back({.code = view ? ViolationCode::no_effect : ViolationCode::missing_input,
+                          .field = std::string(name),
+                          .seen = view ? "given" : "(missing)",
+                          .expected = std::move(expected)});
   };
   const std::string name = print(instruction_);
   const auto scales = [&](int rows, int cols) {
@@ -129,23 +129,24 @@ void PreparedMma::require_complete(const BatchOperands& operands) const {
   require(scaled, operands.scale_a, "scale_a", scales(mma_.m, mma_.scale_count));
   require(scaled, operands.scale_b, "scale_b", scales(mma_.scale_count, mma_.n));
   if (!mma_.sparse) require(false, operands.metadata, "metadata", fmt::format("absent: A of {} is dense", name));
-  throw Error(std::move(found));
+  throw Error(std::move(violations));
 }
 
 void PreparedMma::require_readable(int64_t count, const BatchOperands& operands, const void* d) const {
-  std::vector<Violation> found;
+  std::vector<Violation> violations;
   const auto require = [&](const void* data, bool fits, std::string_view name, int rows, int cols, Format format) {
     if (!data && count > 0) {
-      found.push_back({.code = ViolationCode::missing_input,
-                       .field = std::string(name),
-                       .seen = "NULL",
-                       .expected = fmt::format("a pointer to {} x {} {} per product", rows, cols, info(format).name)});
+      violations.push_back(
+          {.code = ViolationCode::missing_input,
+           .field = std::string(name),
+           .seen = "NULL",
+           .expected = fmt::format("a pointer to {} x {} {} per product", rows, cols, info(format).name)});
     }
     if (!fits) {
-      found.push_back({.code = ViolationCode::too_large,
-                       .field = std::string(name),
-                       .seen = "too large",
-                       .expected = "small enough that all sizes and distances fit 64 bits"});
+      violations.push_back({.code = ViolationCode::too_large,
+                            .field = std::string(name),
+                            .seen = "too large",
+                            .expected = "small enough that all sizes and distances fit 64 bits"});
     }
   };
   const auto read = [&](const BatchView& view, int rows, int cols, Format format, std::string_view name) {
@@ -162,7 +163,7 @@ void PreparedMma::require_readable(int64_t count, const BatchOperands& operands,
   if (operands.scale_b) read(*operands.scale_b, mma_.scale_count, mma_.n, mma_.scale_type, "scale_b");
   if (operands.metadata) read(*operands.metadata, mma_.m, metadata_chunks(mma_), Format::u8, "metadata");
   require(d, Wide{count} * mma_.m * mma_.n * code_bytes(mma_.d) <= INT64_MAX, "d", mma_.m, mma_.n, mma_.d);
-  if (!found.empty()) throw Error(std::move(found));
+  if (!violations.empty()) throw Error(std::move(violations));
 }
 
 void PreparedMma::multiply_batch(int64_t count, const BatchOperands& operands, void* d, int threads) const {
@@ -172,15 +173,15 @@ void PreparedMma::multiply_batch(int64_t count, const BatchOperands& operands, v
   require_readable(count, operands, d);
   const auto for_all = [&](const auto& body) {
     parallel_for(static_cast<size_t>((count + products_a_piece - 1) / products_a_piece), threads, [&](size_t piece) {
-      Reader reader(instruction_, mma_, operands);
+      BatchReader reader(instruction_, mma_, operands);
       const int64_t first = static_cast<int64_t>(piece) * products_a_piece;
       for (int64_t i = first; i < std::min(count, first + products_a_piece); ++i) body(reader, i);
     });
   };
   // Only the codes of A show whether A is sparse enough, so check them before writing anything.
-  if (mma_.sparse && !operands.metadata) for_all([](Reader& reader, int64_t i) { reader.read_a(i); });
+  if (mma_.sparse && !operands.metadata) for_all([](BatchReader& reader, int64_t i) { reader.read_a(i); });
   const int64_t bytes = int64_t{mma_.m} * mma_.n * code_bytes(mma_.d);
-  for_all([&](Reader& reader, int64_t i) {
+  for_all([&](BatchReader& reader, int64_t i) {
     write_codes(multiply_accumulate(*model_, reader.read(i)), static_cast<uint8_t*>(d) + i * bytes);
   });
 }

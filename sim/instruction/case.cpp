@@ -77,19 +77,19 @@ Matrix recorded_d(const Case& this_case) {
 namespace {
 
 /// The first difference between a plain matrix and the state; nothing if they are equal.
-std::optional<DifferentCopy> difference(std::string_view name, const std::optional<Matrix>& said,
+std::optional<DifferentCopy> difference(std::string_view name, const std::optional<Matrix>& plain,
                                         const std::optional<Matrix>& read) {
-  if (!said || !read || *said == *read) return std::nullopt;
-  if (said->format() != read->format() || said->rows() != read->rows() || said->cols() != read->cols()) return {};
-  DifferentCopy found{.name = name, .format = said->format(), .of = static_cast<int64_t>(said->size())};
-  for (int row = 0; row < said->rows(); ++row) {
-    for (int col = 0; col < said->cols(); ++col) {
-      if (said->code(row, col) == read->code(row, col)) continue;
-      if (found.codes++ > 0) continue;
-      found.row = row, found.col = col, found.said = said->code(row, col), found.read = read->code(row, col);
+  if (!plain || !read || *plain == *read) return std::nullopt;
+  if (plain->format() != read->format() || plain->rows() != read->rows() || plain->cols() != read->cols()) return {};
+  DifferentCopy first{.name = name, .format = plain->format(), .of = static_cast<int64_t>(plain->size())};
+  for (int row = 0; row < plain->rows(); ++row) {
+    for (int col = 0; col < plain->cols(); ++col) {
+      if (plain->code(row, col) == read->code(row, col)) continue;
+      if (first.codes++ > 0) continue;
+      first.row = row, first.col = col, first.said = plain->code(row, col), first.read = read->code(row, col);
     }
   }
-  return found;
+  return first;
 }
 
 }  // namespace
@@ -99,25 +99,25 @@ std::string DifferentCopy::print(uint64_t code) const {
 }
 
 std::vector<DifferentCopy> different_copies(const Case& this_case) {
-  const LogicalMatrices& said = this_case.logical;
+  const LogicalMatrices& plain = this_case.logical;
   if (!this_case.has_state() || !is_mma(this_case.instruction)) return {};
-  if (!said.a && !said.b && !said.c && !said.scale_a && !said.scale_b) return {};
-  std::vector<DifferentCopy> found;
+  if (!plain.a && !plain.b && !plain.c && !plain.scale_a && !plain.scale_b) return {};
+  std::vector<DifferentCopy> copies;
   const LogicalMatrices read =
       logical_of(this_case.instruction, gather_operands(this_case.instruction, this_case.target, this_case.before));
   for (const auto& [name, member] :
        {std::pair("a", &LogicalMatrices::a), std::pair("b", &LogicalMatrices::b), std::pair("c", &LogicalMatrices::c),
         std::pair("sfa", &LogicalMatrices::scale_a), std::pair("sfb", &LogicalMatrices::scale_b)}) {
-    if (const auto different = difference(name, said.*member, read.*member)) found.push_back(*different);
+    if (const auto different = difference(name, plain.*member, read.*member)) copies.push_back(*different);
   }
-  return found;
+  return copies;
 }
 
 std::vector<Violation> warnings_of(const Case& this_case) {
   if (!this_case.has_state()) return {};
-  std::vector<Violation> found = warnings_of(this_case.instruction, this_case.target, this_case.before);
+  std::vector<Violation> violations = warnings_of(this_case.instruction, this_case.target, this_case.before);
   for (const DifferentCopy& copy : different_copies(this_case)) {
-    found.push_back(
+    violations.push_back(
         {.code = ViolationCode::contradiction,
          .field = fmt::format("tensor {}", copy.name),
          .seen = fmt::format("{} at ({}, {})", copy.print(copy.said), copy.row, copy.col),
@@ -126,7 +126,7 @@ std::vector<Violation> warnings_of(const Case& this_case) {
                             copy.codes, copy.of),
          .severity = Severity::warning});
   }
-  return found;
+  return violations;
 }
 
 }  // namespace bitmma

@@ -64,29 +64,29 @@ class FactReader {
   }
 
   FormatSet formats_at(const char* key) const {
-    FormatSet found;
+    FormatSet set;
     for (const Json& json : value(key, Json::value_t::array))
-      found.add(formats[place_of(formats, key, json.is_string() ? json.get<std::string>() : json_text(json),
-                                 &FormatInfo::name)]
-                    .id);
-    return found;
+      set.add(formats[place_of(formats, key, json.is_string() ? json.get<std::string>() : json_text(json),
+                               &FormatInfo::name)]
+                  .id);
+    return set;
   }
 
  private:
   const Json& value(const char* key, Json::value_t type) const {
-    const auto found = row_.find(key);
-    if (found == row_.end() || found->type() != type)
+    const auto entry = row_.find(key);
+    if (entry == row_.end() || entry->type() != type)
       throw Error({.code = ViolationCode::malformed,
                    .field = fmt::format("{}: {}", where_, key),
-                   .seen = found == row_.end() ? "(missing)" : json_text(*found),
+                   .seen = entry == row_.end() ? "(missing)" : json_text(*entry),
                    .expected = std::string("a value of type ") + Json(type).type_name()});
-    return *found;
+    return *entry;
   }
 
   template <typename Rows, typename Name>
   size_t place_of(const Rows& rows, const char* key, const std::string& seen, Name name) const {
-    const auto found = std::ranges::find(rows, seen, name);
-    if (found != std::ranges::end(rows)) return static_cast<size_t>(found - std::ranges::begin(rows));
+    const auto match = std::ranges::find(rows, seen, name);
+    if (match != std::ranges::end(rows)) return static_cast<size_t>(match - std::ranges::begin(rows));
     std::vector<std::string> legal;
     for (const auto& row : rows) legal.emplace_back(std::invoke(name, row));
     throw Error({.field = fmt::format("{}: {}", where_, key), .seen = seen, .legal = std::move(legal)});
@@ -173,9 +173,9 @@ Confirmed parse_confirmed(std::string_view json) {
 bool names(const ConfirmedRule& rule, const AccumulatorModel& row) { return key_of(rule) == key_of(row); }
 
 const ConfirmedRule* find_confirmed(const AccumulatorModel& model, Target target) {
-  const auto found = std::ranges::find_if(
+  const auto rule = std::ranges::find_if(
       confirmed().rules, [&](const ConfirmedRule& row) { return add_alike(row.target, target) && names(row, model); });
-  return found == confirmed().rules.end() ? nullptr : &*found;
+  return rule == confirmed().rules.end() ? nullptr : &*rule;
 }
 
 bool is_confirmed(Choice choice, Target target) {

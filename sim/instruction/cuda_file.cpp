@@ -6,7 +6,9 @@
 namespace bitmma {
 namespace {
 
-bool is_word(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; }
+bool is_cuda_word(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
 
 /// Copies the strings of asm statements, and all line feeds, to keep line numbers.
 class Extractor {
@@ -16,7 +18,7 @@ class Extractor {
   CudaAsm extract() {
     while (at_ < text_.size()) {
       if (skip_comment_or_literal()) continue;
-      if (!is_word(text_[at_])) {
+      if (!is_cuda_word(text_[at_])) {
         pass();
         continue;
       }
@@ -39,7 +41,7 @@ class Extractor {
   }
   std::string_view take_word() {
     const size_t begin = at_;
-    while (at_ < text_.size() && is_word(text_[at_])) ++at_;
+    while (at_ < text_.size() && is_cuda_word(text_[at_])) ++at_;
     return text_.substr(begin, at_ - begin);
   }
 
@@ -55,7 +57,7 @@ class Extractor {
       read_raw(false);
     } else if (text_[at_] == '"') {
       read_string(false);
-    } else if (text_[at_] == '\'' && (at_ == 0 || !is_word(text_[at_ - 1]))) {  // 1'000 is a number
+    } else if (text_[at_] == '\'' && (at_ == 0 || !is_cuda_word(text_[at_ - 1]))) {  // 1'000 is a number
       pass();
       while (at_ < text_.size() && text_[at_] != '\'' && text_[at_] != '\n')
         pass_to(at_ + (text_[at_] == '\\' ? 2 : 1));
@@ -120,7 +122,8 @@ class Extractor {
   void read_asm() {
     while (at_ < text_.size() && text_[at_] != '(') {
       if (skip_comment()) continue;
-      if (text_[at_] != ' ' && text_[at_] != '\t' && text_[at_] != '\n' && text_[at_] != '\r' && !is_word(text_[at_]))
+      if (text_[at_] != ' ' && text_[at_] != '\t' && text_[at_] != '\n' && text_[at_] != '\r' &&
+          !is_cuda_word(text_[at_]))
         return;
       pass();
     }
@@ -137,7 +140,7 @@ class Extractor {
         read_string(true);
       } else if ((c == ':' || c == ')') && depth == 0) {
         break;
-      } else if (is_word(c)) {
+      } else if (is_cuda_word(c)) {
         for (const char letter : take_word()) add(letter);
       } else {
         depth += c == '(' ? 1 : c == ')' ? -1 : 0;

@@ -227,13 +227,13 @@ const auto& parameter_lists() {
 }
 
 std::vector<Parameter> parameters_of(const Atom& atom) {
-  std::vector<Parameter> found;
+  std::vector<Parameter> parameters_of_atom;
   const auto row =
       std::ranges::find_if(parameter_lists(), [&](const ParameterList& list) { return list.matches(atom); });
   for (const std::optional<Parameter>& parameter : row->parameters) {
-    if (parameter && (*parameter != Parameter::selector || atom.sparse)) found.push_back(*parameter);
+    if (parameter && (*parameter != Parameter::selector || atom.sparse)) parameters_of_atom.push_back(*parameter);
   }
-  return found;
+  return parameters_of_atom;
 }
 
 /// The enumerations of the parameters. UMMA::ScaleIn and GMMA::ScaleIn have different numbers.

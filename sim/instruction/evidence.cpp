@@ -18,8 +18,8 @@ namespace {
 static_assert(are_in_enum_order(evidence_levels));
 
 std::vector<Choice> choices_in(const Instruction& instruction, Target target, const State* state) {
-  std::vector<Choice> choices =
-      family::dispatch([&](const auto& one) { return family::choices(one, target, state); }, instruction);
+  std::vector<Choice> choices = family::dispatch(
+      [&](const auto& alternative) { return family::choices(alternative, target, state); }, instruction);
   std::erase_if(choices, [&](Choice choice) { return is_confirmed(choice, target); });
   return choices;
 }
@@ -108,7 +108,8 @@ std::map<Target, std::vector<Variant>> variants_of(const Form& form) {
   for (auto& [target, on_target] : variants) {
     std::map<Evidence, int> count;
     for (const Variant& variant : on_target) count[variant.level] += variant.is_plain;
-    std::ranges::stable_sort(on_target, {}, [&](const Variant& one) { return one.is_plain ? -count[one.level] : 1; });
+    std::ranges::stable_sort(
+        on_target, {}, [&](const Variant& candidate) { return candidate.is_plain ? -count[candidate.level] : 1; });
   }
   return variants;
 }
@@ -117,14 +118,14 @@ std::map<Target, std::vector<Variant>> variants_of(const Form& form) {
 std::vector<FormEvidence> named_levels(std::vector<Variant> variants) {
   const Evidence others = variants.front().level;
   const bool others_are_plain = variants.front().is_plain;
-  std::vector<FormEvidence> found;
+  std::vector<FormEvidence> rows;
   const auto name = [&](const Variant& variant, std::string text) {
     const auto same = [&](const FormEvidence& row) {
       return row.level == variant.level && row.is_plain == variant.is_plain;
     };
-    const auto known = std::ranges::find_if(found, same);
+    const auto known = std::ranges::find_if(rows, same);
     FormEvidence& named =
-        known != found.end() ? *known : found.emplace_back(FormEvidence{variant.level, variant.is_plain, {}});
+        known != rows.end() ? *known : rows.emplace_back(FormEvidence{variant.level, variant.is_plain, {}});
     if (std::ranges::find(named.of, text) == named.of.end()) named.of.push_back(std::move(text));
   };
   // A tag names all variants that have it, if they have the same level; the most common tags come first.
@@ -152,9 +153,9 @@ std::vector<FormEvidence> named_levels(std::vector<Variant> variants) {
   for (const Variant& variant : variants) {
     if (variant.level != others) name(variant, fmt::format("{}", fmt::join(variant.tags, " ")));
   }
-  std::ranges::stable_sort(found, {}, &FormEvidence::level);
-  found.push_back({.level = others, .is_plain = others_are_plain});
-  return found;
+  std::ranges::stable_sort(rows, {}, &FormEvidence::level);
+  rows.push_back({.level = others, .is_plain = others_are_plain});
+  return rows;
 }
 
 }  // namespace

@@ -2,20 +2,21 @@
 // Sources for the rule of each GPU. A row covers only its GPUs, types and K; anything else is a model choice.
 // data/published has the words and statements, and a test derives every level from them.
 #include "bitmma/instruction/evidence.hpp"
+#include "table_sets.hpp"
 
 namespace bitmma {
 namespace {
 
 using enum Evidence;
 using enum Format;
+using table_sets::f8f6f4, table_sets::fp8, table_sets::from_ampere, table_sets::from_turing;
 
 constexpr TargetSet v100{Target::sm_70}, volta{Target::sm_70, Target::sm_72}, turing{Target::sm_75},
     a100_a2{Target::sm_80, Target::sm_86}, ampere{Target::sm_80, Target::sm_86, Target::sm_87}, ada{Target::sm_89},
     h100_h200{Target::sm_90}, b200{Target::sm_100}, rtx_50{Target::sm_120},
     rtx_blackwell{Target::sm_120, Target::sm_121};
-constexpr TargetSet from_ampere = TargetSet::from(Target::sm_80), from_turing = TargetSet::from(Target::sm_75);
 
-constexpr FormatSet fp8{e4m3, e5m2}, f8f6f4{e4m3, e5m2, e2m3, e3m2, e2m1}, integers{s8, u8, s4, u4};
+constexpr FormatSet integers{s8, u8, s4, u4};
 constexpr FormatSet f32_or_f16{f32, f16};
 
 constexpr std::string_view matlab = "outputs of MATLAB-tensor-core, data/published",
@@ -35,7 +36,7 @@ constexpr MmaKind kind_f16 = MmaKind::f16, kind_tf32 = MmaKind::tf32, kind_i8 = 
 
 // one line per row if it fits; rows without a family are for mma.sync
 // clang-format off
-constexpr auto rows = std::to_array<EvidenceRow>({
+constexpr auto evidence_table = std::to_array<EvidenceRow>({
     {.level = measured, .chips = h100_h200, .family = wgmma, .sparsity = both, .source = "NVIDIA H200, data/golden/sm_90a"},
     {.level = measured, .chips = h100_h200, .sparsity = both, .source = "NVIDIA H100 and H200, data/golden/sm_90a/mma_sync"},
 
@@ -112,8 +113,8 @@ constexpr auto rows = std::to_array<EvidenceRow>({
 // clang-format on
 
 consteval bool rows_are_surest_first() {
-  for (size_t i = 1; i < rows.size(); ++i) {
-    if (rows[i].level < rows[i - 1].level) return false;
+  for (size_t i = 1; i < evidence_table.size(); ++i) {
+    if (evidence_table[i].level < evidence_table[i - 1].level) return false;
   }
   return true;
 }
@@ -121,6 +122,6 @@ static_assert(rows_are_surest_first());
 
 }  // namespace
 
-std::span<const EvidenceRow> evidence_rows() { return rows; }
+std::span<const EvidenceRow> evidence_rows() { return evidence_table; }
 
 }  // namespace bitmma

@@ -79,9 +79,9 @@ void family::require_readable(const Instruction& instruction, Target target, con
 
 void family::run(const Instruction& instruction, const AccumulatorModel* model, State& state) {
   dispatch(
-      [&](const auto& one) {
-        if constexpr (requires { family::move(one, state); }) family::move(one, state);
-        else bitmma::run(one, *model, state);
+      [&](const auto& alternative) {
+        if constexpr (requires { family::move(alternative, state); }) family::move(alternative, state);
+        else bitmma::run(alternative, *model, state);
       },
       instruction);
 }
@@ -95,17 +95,17 @@ Matrix result_of(const Instruction& instruction, Target target, const State& sta
   require_runnable(instruction, target, state);
   const AccumulatorModel* row = model || !is_mma(instruction) ? model : &model_for(instruction, target);
   return family::dispatch(
-      [&](const auto& one) -> Matrix {
-        if constexpr (requires { family::gather(one, state, row); }) {
+      [&](const auto& alternative) -> Matrix {
+        if constexpr (requires { family::gather(alternative, state, row); }) {
           // In registers D is exactly the product. In Tensor Memory disabled lanes keep their old values.
           if (!state.has(Field::tmem)) {
-            return multiply_accumulate(*row, family::gather(one, state, nullptr).front().operands);
+            return multiply_accumulate(*row, family::gather(alternative, state, nullptr).front().operands);
           }
         }
         State after = state;
-        if constexpr (requires { family::move(one, after); }) family::move(one, after);
-        else run(one, *row, after);
-        return family::recorded(one, after);
+        if constexpr (requires { family::move(alternative, after); }) family::move(alternative, after);
+        else run(alternative, *row, after);
+        return family::recorded(alternative, after);
       },
       instruction);
 }
@@ -113,14 +113,15 @@ Matrix result_of(const Instruction& instruction, Target target, const State& sta
 Matrix recorded_result(const Instruction& instruction, const State& state) {
   std::vector<Violation> violations = family::violations_of_written(instruction, state);
   if (!violations.empty()) throw Error(std::move(violations));
-  return family::dispatch([&](const auto& one) { return family::recorded(one, state); }, instruction);
+  return family::dispatch([&](const auto& alternative) { return family::recorded(alternative, state); }, instruction);
 }
 
 Operands gather_operands(const Instruction& instruction, Target target, const State& state) {
   require_runnable(instruction, target, state);
   return family::dispatch(
-      [&](const auto& one) -> Operands {
-        if constexpr (requires { family::gather_whole(one, state); }) return family::gather_whole(one, state);
+      [&](const auto& alternative) -> Operands {
+        if constexpr (requires { family::gather_whole(alternative, state); })
+          return family::gather_whole(alternative, state);
         throw Error({.code = ViolationCode::wrong_instruction,
                      .field = "instruction",
                      .seen = print(instruction),
@@ -166,8 +167,8 @@ const AccumulatorModel& model_for(const Instruction& instruction, Target target)
 
 std::vector<Violation> warnings_of(const Instruction& instruction, Target target, const State& state) {
   require_runnable(instruction, target, state);
-  return as_warnings(
-      family::dispatch([&](const auto& one) { return family::warnings(one, target, state); }, instruction));
+  return as_warnings(family::dispatch(
+      [&](const auto& alternative) { return family::warnings(alternative, target, state); }, instruction));
 }
 
 }  // namespace bitmma

@@ -45,9 +45,9 @@ struct Tile {
 };
 
 /// Collects violations through refuse(field, seen, legal, fix, source).
-class Checker {
+class InstructionChecker {
  public:
-  explicit Checker(std::string_view source) : source_(source) {}
+  explicit InstructionChecker(std::string_view source) : source_(source) {}
 
   void refuse(std::string_view field, std::string seen, std::string expected, std::string fix = {},
               std::optional<std::string_view> source = std::nullopt) {

@@ -184,10 +184,10 @@ std::span<const NamedField<Tcgen05Mma>> descriptor_field(const Tcgen05Mma&);
 
 /// Defaults of the other fields for the given values. Members that follow from others keep the struct's own
 /// initialisers.
-Wgmma defaults_for(const Wgmma& given, const IsGiven& is_given);
-MmaSync defaults_for(const MmaSync& given, const IsGiven& is_given);
-Tcgen05Mma defaults_for(const Tcgen05Mma& given, const IsGiven& is_given);
-TmemMove defaults_for(const TmemMove& given, const IsGiven& is_given);
+Wgmma defaults_for(const Wgmma& fields, const IsGiven& is_given);
+MmaSync defaults_for(const MmaSync& fields, const IsGiven& is_given);
+Tcgen05Mma defaults_for(const Tcgen05Mma& fields, const IsGiven& is_given);
+TmemMove defaults_for(const TmemMove& fields, const IsGiven& is_given);
 
 // Words shared by several families.
 inline std::vector<std::string> scale_types() { return {"ue8m0", "ue4m3", "ue5m3"}; }

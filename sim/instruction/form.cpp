@@ -9,12 +9,14 @@
 
 #include "bitmma/instruction/statement.hpp"
 #include "family.hpp"
+#include "table_sets.hpp"
 
 namespace bitmma {
 namespace {
 
 using enum Format;
 
+using table_sets::f8f6f4, table_sets::fp8;
 using target_sets::consumer_blackwell, target_sets::hopper, target_sets::rubin;
 // Source: ptxas 13.0 and 13.5.
 constexpr TargetSet tcgen05_i8{Target::sm_100a, Target::sm_101a, Target::sm_110a},
@@ -24,8 +26,6 @@ constexpr TargetSet from_70 = TargetSet::from(Target::sm_70), from_75 = TargetSe
                     from_80 = TargetSet::from(Target::sm_80), from_89 = TargetSet::from(Target::sm_89),
                     from_90 = TargetSet::from(Target::sm_90),
                     every_blackwell = consumer_blackwell | target_sets::tcgen05;
-
-constexpr FormatSet f8f6f4{e4m3, e5m2, e2m3, e3m2, e2m1};
 
 constexpr LegalN multiples_of_8{.first = 8, .last = 256, .step = 8, .text = "8..256 in steps of 8"};
 constexpr LegalN multiples_of_16{.first = 16, .last = 256, .step = 16, .text = "16..256 in steps of 16"};
@@ -162,12 +162,12 @@ constexpr auto joined(const std::array<Form, n>&... groups) {
   return all;
 }
 
-constexpr FormatSet eights{s8, u8}, fours{s4, u4}, fp8{e4m3, e5m2}, below_fp8{e2m3, e3m2, e2m1};
+constexpr FormatSet eights{s8, u8}, fours{s4, u4}, below_fp8{e2m3, e3m2, e2m1};
 constexpr auto and_popc = BitOperation::and_popc, xor_popc = BitOperation::xor_popc;
 constexpr TargetSet reduces = target_sets::tcgen05 & TargetSet::from(Target::sm_101);
 
 // clang-format off: a row a line
-constexpr auto rows = joined(
+constexpr auto form_rows = joined(
     group(
         wgmma_form(
             {.k_dense = 16, .k_sparse = 32, .shapes = float_wgmma, .negate = true, .transpose = true, .selectors = 2}),
@@ -399,9 +399,9 @@ constexpr auto rows = joined(
 // clang-format on
 
 consteval bool no_instruction_fits_two_rows() {
-  for (size_t i = 0; i < rows.size(); ++i) {
+  for (size_t i = 0; i < form_rows.size(); ++i) {
     for (size_t j = 0; j < i; ++j) {
-      const Form &x = rows[i], &y = rows[j];
+      const Form &x = form_rows[i], &y = form_rows[j];
       const bool same_shape = x.shapes.empty() || y.shapes.empty() || x.shapes.front().m == y.shapes.front().m;
       const bool same = x.family == y.family && x.kind == y.kind && x.move == y.move && x.d == y.d && x.c == y.c &&
                         x.k_dense == y.k_dense && (x.k_dense != 0 || x.k_sparse == y.k_sparse) && same_shape &&
@@ -415,7 +415,7 @@ static_assert(no_instruction_fits_two_rows());
 
 /// " with K = 96", if the form has other targets than the same name with its usual K.
 std::string longer_k_of(const Form& form, const Instruction& instruction) {
-  const auto usual = std::ranges::find(rows, form.name, &Form::name);
+  const auto usual = std::ranges::find(form_rows, form.name, &Form::name);
   const bool is_usual = usual->k_dense == form.k_dense || usual->targets == form.targets;
   return is_usual ? "" : fmt::format(" with K = {}", mma_of(instruction).k);
 }
@@ -428,9 +428,9 @@ std::optional<Violation> target_violation(const Instruction& instruction, const 
   if (legal.empty()) {
     std::string parts = fmt::format("{}{}: {}", form.name, what, print(form.targets));
     family::dispatch(
-        [&](const auto& one) {
+        [&](const auto& typed) {
           family::for_each_target_row(
-              one, [&](const auto& row) { parts += fmt::format("; {}: {}", row.what, print(row.targets)); });
+              typed, [&](const auto& row) { parts += fmt::format("; {}: {}", row.what, print(row.targets)); });
         },
         instruction);
     return Violation{.code = ViolationCode::unsupported_target,
@@ -442,8 +442,8 @@ std::optional<Violation> target_violation(const Instruction& instruction, const 
   }
   if (form.targets.contains(target)) {
     family::dispatch(
-        [&](const auto& one) {
-          family::for_each_target_row(one, [&](const auto& row) {
+        [&](const auto& alternative) {
+          family::for_each_target_row(alternative, [&](const auto& row) {
             if (row.targets.contains(target)) return;
             what += fmt::format("{} {}", what.empty() ? " with" : " and", row.what);
             source = row.source;
@@ -461,30 +461,32 @@ std::optional<Violation> target_violation(const Instruction& instruction, const 
 
 }  // namespace
 
-std::span<const Form> forms() { return rows; }
+std::span<const Form> forms() { return form_rows; }
 
 const Form* find_form(const Instruction& instruction) {
-  return family::dispatch([](const auto& one) { return family::find(one); }, instruction);
+  return family::dispatch([](const auto& alternative) { return family::find(alternative); }, instruction);
 }
 
 std::vector<Violation> violations_of(const Instruction& instruction, Target target) {
-  std::vector<Violation> found = family::unknown_values(instruction);
+  std::vector<Violation> violations = family::unknown_values(instruction);
   if (static_cast<size_t>(target) >= targets.size()) {
-    found.push_back({.field = "target",
-                     .seen = fmt::format("value {} of an enumeration", static_cast<size_t>(target)),
-                     .expected = fmt::format("one of its {} values", targets.size())});
+    violations.push_back({.field = "target",
+                          .seen = fmt::format("value {} of an enumeration", static_cast<size_t>(target)),
+                          .expected = fmt::format("one of its {} values", targets.size())});
   }
-  if (!found.empty()) return found;
-  found = family::dispatch([&](const auto& one) { return family::violations(one, target); }, instruction);
+  if (!violations.empty()) return violations;
+  violations =
+      family::dispatch([&](const auto& alternative) { return family::violations(alternative, target); }, instruction);
   const Form* form = find_form(instruction);
   if (form) {
     if (std::optional<Violation> violation = target_violation(instruction, *form, target))
-      found.push_back(std::move(*violation));
+      violations.push_back(std::move(*violation));
   }
-  if (!form && found.empty()) {  // without a row there is no arithmetic either
-    found.push_back({.field = "instruction", .seen = print(instruction), .expected = "types, shape and K of one form"});
+  if (!form && violations.empty()) {  // without a row there is no arithmetic either
+    violations.push_back(
+        {.field = "instruction", .seen = print(instruction), .expected = "types, shape and K of one form"});
   }
-  return found;
+  return violations;
 }
 
 void require_legal(const Instruction& instruction, Target target) {
@@ -497,7 +499,9 @@ TargetSet targets_of(const Instruction& instruction) {
   if (!form) return {};
   TargetSet legal = form->targets;
   family::dispatch(
-      [&](const auto& one) { family::for_each_target_row(one, [&](const auto& row) { legal = legal & row.targets; }); },
+      [&](const auto& alternative) {
+        family::for_each_target_row(alternative, [&](const auto& row) { legal = legal & row.targets; });
+      },
       instruction);
   return legal;
 }
@@ -505,8 +509,8 @@ TargetSet targets_of(const Instruction& instruction) {
 Target default_target(const Instruction& instruction) {
   const Form* form = find_form(instruction);
   if (!form) {  // it is illegal; its family still has a default target
-    const auto row = std::ranges::find(rows, family_of(instruction), &Form::family);
-    form = row == rows.end() ? nullptr : &*row;
+    const auto row = std::ranges::find(form_rows, family_of(instruction), &Form::family);
+    form = row == form_rows.end() ? nullptr : &*row;
   }
   if (!form) return Target::sm_90a;
   const TargetSet legal = targets_of(instruction);
@@ -517,9 +521,9 @@ PtxVersion ptx_version_of(const Instruction& instruction, Target target) {
   const Form* form = find_form(instruction);
   PtxVersion version = std::max(info(target).ptx, form ? form->ptx : PtxVersion{});
   family::dispatch(
-      [&](const auto& one) {
-        version = std::max(version, family::ptx_version(one, form));
-        family::for_each_target_row(one, [&](const auto& row) { version = std::max(version, row.ptx); });
+      [&](const auto& alternative) {
+        version = std::max(version, family::ptx_version(alternative, form));
+        family::for_each_target_row(alternative, [&](const auto& row) { version = std::max(version, row.ptx); });
       },
       instruction);
   return version;
@@ -528,7 +532,7 @@ PtxVersion ptx_version_of(const Instruction& instruction, Target target) {
 std::vector<Instruction> all_instructions(Family family) {
   std::vector<Instruction> all;
   std::set<std::string> seen;  // tcgen05's forms share mnemonics, which do not contain types and K
-  for (const Form& form : rows) {
+  for (const Form& form : form_rows) {
     if (form.family != family) continue;
     for (Instruction& instruction : instructions_of(form)) {
       if (seen.insert(print(instruction)).second) all.push_back(std::move(instruction));
@@ -547,7 +551,7 @@ std::vector<Instruction> all_instructions() {
 
 namespace {
 
-/// Calls body with `one` for every scale type of its scale-vector size.
+/// Calls body with `i` for every scale type of its scale-vector size.
 template <typename I, typename Body>
 void for_each_scale_type(const Form& form, I i, const Body& body) {
   if (form.scales.empty()) return body(i);
@@ -581,17 +585,18 @@ std::array<FormOn, targets.size()> form_on_targets(const Form& form) {
     on.scales.assign(form.scales.begin(), form.scales.end());
     for (LegalScales& row : on.scales) row.types = {};
   }
-  const auto note = [&](const auto& one) {
-    const TargetSet legal = targets_of(one);
+  const auto note = [&](const auto& alternative) {
+    const TargetSet legal = targets_of(alternative);
     for (size_t i = 0; i < all.size(); ++i) {
       if (!legal.contains(targets[i].id)) continue;
-      if constexpr (requires { one.sparse; }) (one.sparse ? all[i].sparse : all[i].dense) = true;
-      if constexpr (requires { one.sparsity_version; }) all[i].sparsity_version |= one.sparse && one.sparsity_version;
-      if constexpr (requires { one.scale_vec; }) {
+      if constexpr (requires { alternative.sparse; }) (alternative.sparse ? all[i].sparse : all[i].dense) = true;
+      if constexpr (requires { alternative.sparsity_version; })
+        all[i].sparsity_version |= alternative.sparse && alternative.sparsity_version;
+      if constexpr (requires { alternative.scale_vec; }) {
         for (size_t j = 0; j < form.scales.size(); ++j) {
           const LegalScales& row = form.scales[j];
-          if (row.scale_vec == one.scale_vec && row.types.contains(one.scale_type))
-            all[i].scales[j].types.add(one.scale_type);
+          if (row.scale_vec == alternative.scale_vec && row.types.contains(alternative.scale_type))
+            all[i].scales[j].types.add(alternative.scale_type);
         }
       }
     }
@@ -599,7 +604,7 @@ std::array<FormOn, targets.size()> form_on_targets(const Form& form) {
   for (const Instruction& instruction : instructions_of(form)) {
     family::dispatch(
         [&](const auto& mnemonic) {
-          for_each_version(form, mnemonic, [&](const auto& one) { for_each_scale_type(form, one, note); });
+          for_each_version(form, mnemonic, [&](const auto& version) { for_each_scale_type(form, version, note); });
         },
         instruction);
   }

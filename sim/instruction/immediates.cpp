@@ -15,10 +15,10 @@ namespace {
 template <typename AnyInstruction, typename Body>
 void for_each_row(AnyInstruction& instruction, const Body& body) {
   family::dispatch(
-      [&](auto& one) {
-        for (const auto& table : {family::descriptor_field(one), family::instruction_fields(one)}) {
+      [&](auto& alternative) {
+        for (const auto& table : {family::descriptor_field(alternative), family::instruction_fields(alternative)}) {
           for (const auto& row : table) {
-            if (!row.immediate.name.empty()) body(one, row);
+            if (!row.immediate.name.empty()) body(alternative, row);
           }
         }
       },
@@ -28,11 +28,11 @@ void for_each_row(AnyInstruction& instruction, const Body& body) {
 }  // namespace
 
 std::vector<ImmediateInfo> immediates_of(const Instruction& instruction) {
-  std::vector<ImmediateInfo> found;
-  for_each_row(instruction, [&](const auto& one, const auto& row) {
-    if (!row.has_immediate || row.has_immediate(one)) found.push_back(row.immediate);
+  std::vector<ImmediateInfo> immediates;
+  for_each_row(instruction, [&](const auto& alternative, const auto& row) {
+    if (!row.has_immediate || row.has_immediate(alternative)) immediates.push_back(row.immediate);
   });
-  return found;
+  return immediates;
 }
 
 std::vector<ImmediateInfo> all_immediates() {
@@ -49,8 +49,8 @@ std::vector<ImmediateInfo> all_immediates() {
 
 int64_t immediate_of(const Instruction& instruction, std::string_view name) {
   std::optional<int64_t> value;
-  for_each_row(instruction, [&](const auto& one, const auto& row) {
-    if (row.immediate.name == name) value = family::number_in(row, one);
+  for_each_row(instruction, [&](const auto& alternative, const auto& row) {
+    if (row.immediate.name == name) value = family::number_in(row, alternative);
   });
   if (value) return *value;
   const std::vector<ImmediateInfo> all = all_immediates();
@@ -61,15 +61,15 @@ int64_t immediate_of(const Instruction& instruction, std::string_view name) {
 Instruction with_immediate(const Instruction& instruction, std::string_view name, int64_t value) {
   Instruction changed = instruction;
   bool known = false;
-  for_each_row(changed, [&](auto& one, const auto& row) {
-    if (row.immediate.name != name || (row.has_immediate && !row.has_immediate(one))) return;
+  for_each_row(changed, [&](auto& alternative, const auto& row) {
+    if (row.immediate.name != name || (row.has_immediate && !row.has_immediate(alternative))) return;
     known = true;
     const bool between = row.immediate.first == -1 && value == 0;  // for 1 or -1
     if (value < row.immediate.first || value > row.immediate.last || between) {
       throw Error(
           {.field = std::string(name), .seen = std::to_string(value), .expected = std::string(row.immediate.legal)});
     }
-    row.set(one, family::value_of(row.get(one), row.immediate, value));
+    row.set(alternative, family::value_of(row.get(alternative), row.immediate, value));
   });
   if (known) return changed;
   const std::vector<ImmediateInfo> all = all_immediates();

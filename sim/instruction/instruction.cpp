@@ -16,7 +16,7 @@ Instruction legal(Instruction instruction) {
 /// A copy of the instruction after `change`, which has an overload for each family with that property.
 template <typename Change>
 Instruction changed(Instruction instruction, const Change& change) {
-  family::dispatch([&](auto& one) { change(one); }, instruction);
+  family::dispatch([&](auto& alternative) { change(alternative); }, instruction);
   return instruction;
 }
 
@@ -29,8 +29,8 @@ Instruction tmem_move(const TmemMove& fields) { return legal(fields); }
 
 bool is_mma(const Instruction& instruction) {
   return family::dispatch(
-      [](const auto& one) {
-        return requires { family::describe(one); };
+      [](const auto& alternative) {
+        return requires { family::describe(alternative); };
       },
       instruction);
 }
@@ -43,8 +43,8 @@ Family family_of(const Instruction& instruction) {
 
 Mma mma_of(const Instruction& instruction) {
   return family::dispatch(
-      [&](const auto& one) -> Mma {
-        if constexpr (requires { family::describe(one); }) return family::describe(one);
+      [&](const auto& alternative) -> Mma {
+        if constexpr (requires { family::describe(alternative); }) return family::describe(alternative);
         throw Error({.code = ViolationCode::wrong_instruction,
                      .field = "instruction",
                      .seen = print(instruction),
@@ -55,35 +55,35 @@ Mma mma_of(const Instruction& instruction) {
 }
 
 Instruction with_majors(const Instruction& instruction, Major a, Major b) {
-  return changed(instruction, [&](auto& one) {
-    if constexpr (requires { one.transpose_a; }) {
-      if (one.a_source == OperandSource::smem) one.transpose_a = a == Major::mn;
-      one.transpose_b = b == Major::mn;
+  return changed(instruction, [&](auto& alternative) {
+    if constexpr (requires { alternative.transpose_a; }) {
+      if (alternative.a_source == OperandSource::smem) alternative.transpose_a = a == Major::mn;
+      alternative.transpose_b = b == Major::mn;
     }
   });
 }
 
 Instruction with_a_source(const Instruction& instruction, OperandSource source) {
-  return changed(instruction, [&](auto& one) {
-    if constexpr (requires { one.a_source; }) one.a_source = source;
+  return changed(instruction, [&](auto& alternative) {
+    if constexpr (requires { alternative.a_source; }) alternative.a_source = source;
   });
 }
 
 Instruction with_enable_input_d(const Instruction& instruction, bool enable) {
-  return changed(instruction, [&](auto& one) {
-    if constexpr (requires { one.enable_input_d; }) one.enable_input_d = enable;
+  return changed(instruction, [&](auto& alternative) {
+    if constexpr (requires { alternative.enable_input_d; }) alternative.enable_input_d = enable;
   });
 }
 
 Instruction with_sparsity_selector(const Instruction& instruction, int selector) {
-  return changed(instruction, [&](auto& one) {
-    if constexpr (requires { one.sparsity_selector; }) one.sparsity_selector = selector;
+  return changed(instruction, [&](auto& alternative) {
+    if constexpr (requires { alternative.sparsity_selector; }) alternative.sparsity_selector = selector;
   });
 }
 
 Instruction without_ashift(const Instruction& instruction) {
-  return changed(instruction, [&](auto& one) {
-    if constexpr (requires { one.ashift; }) one.ashift = false;
+  return changed(instruction, [&](auto& alternative) {
+    if constexpr (requires { alternative.ashift; }) alternative.ashift = false;
   });
 }
 

@@ -76,13 +76,13 @@ std::vector<Violation> unknown_values(const Instruction& instruction) {
              .seen = "nothing",
              .expected = "an instruction"}};
   }
-  std::visit([&](const auto& one) { checker.check(one); }, instruction);
+  std::visit([&](const auto& alternative) { checker.check(alternative); }, instruction);
   return checker.take();
 }
 
 void require_known_values(const Instruction& instruction) {
-  std::vector<Violation> found = unknown_values(instruction);
-  if (!found.empty()) throw Error(std::move(found));
+  std::vector<Violation> violations = unknown_values(instruction);
+  if (!violations.empty()) throw Error(std::move(violations));
 }
 
 }  // namespace bitmma::family

@@ -58,8 +58,8 @@ void require_known(std::span<const family::NamedField<T>> table, Family family, 
 /// Sets the given fields, whose values are already checked.
 template <typename T>
 void set_given(T& t, std::span<const NamedValue> values) {
-  for (const NamedValue& given : values)
-    std::ranges::find(family::instruction_fields(t), given.name, &family::NamedField<T>::name)->set(t, given.value);
+  for (const NamedValue& named : values)
+    std::ranges::find(family::instruction_fields(t), named.name, &family::NamedField<T>::name)->set(t, named.value);
 }
 
 template <typename T>
@@ -69,46 +69,46 @@ bool is_used(const family::NamedField<T>& field, const T& t) {
   return true;
 }
 
-/// For an illegal value: the legal values by the rules of `one`, which has the nearest value, or the range of the
+/// For an illegal value: the legal values by the rules of `t`, which has the nearest value, or the range of the
 /// field.
 template <typename T>
-Violation beyond(const family::NamedField<T>& field, const T& t, const NamedValue& said) {
+Violation beyond(const family::NamedField<T>& field, const T& t, const NamedValue& named) {
   const Instruction instruction(t);
   for (Violation& violation : violations_of(instruction, default_target(instruction))) {
-    if (violation.field != said.name) continue;
-    violation.seen = print(said.value);
+    if (violation.field != named.name) continue;
+    violation.seen = print(named.value);
     return violation;
   }
-  Violation found{.field = said.name, .seen = print(said.value)};
-  if (!std::holds_alternative<int64_t>(said.value)) {
-    found.expected = "a value that " + print(instruction) + " may have";
-    return found;
+  Violation wrong{.field = named.name, .seen = print(named.value)};
+  if (!std::holds_alternative<int64_t>(named.value)) {
+    wrong.expected = "a value that " + print(instruction) + " may have";
+    return wrong;
   }
   T least = t, most = t;
   field.set(least, std::numeric_limits<int64_t>::min());
   field.set(most, std::numeric_limits<int64_t>::max());
-  found.expected = fmt::format("{} to {}", print(field.get(least)), print(field.get(most)));
-  return found;
+  wrong.expected = fmt::format("{} to {}", print(field.get(least)), print(field.get(most)));
+  return wrong;
 }
 
-/// Throws Error for values that `one` did not accept or does not use: every such value if only some fields are given,
+/// Throws Error for values that `t` did not accept or does not use: every such value if only some fields are given,
 /// and values other than the default if all fields may be given.
 template <typename T>
 void require_taken(const T& t, std::span<const NamedValue> values, bool is_asked_for) {
   const std::span<const family::NamedField<T>> table = family::instruction_fields(t);
   std::vector<Violation> wrong;
-  for (const NamedValue& said : values) {
-    const auto& field = *std::ranges::find(table, said.name, &family::NamedField<T>::name);
+  for (const NamedValue& named : values) {
+    const auto& field = *std::ranges::find(table, named.name, &family::NamedField<T>::name);
     const bool is_refused =
-        is_asked_for ? !is_used(field, t) : field.applies && !field.applies(t) && said.value != field.get(T{});
+        is_asked_for ? !is_used(field, t) : field.applies && !field.applies(t) && named.value != field.get(T{});
     if (is_refused)
       wrong.push_back({.code = ViolationCode::no_effect,
-                       .field = said.name,
-                       .seen = print(said.value),
+                       .field = named.name,
+                       .seen = print(named.value),
                        .expected = "absent",
                        .fix = fmt::format("{} has none ({})", print(Instruction(t)), field.meaning)});
-    else if (field.get(t) != said.value)  // a number out of range, or a shape of another kind
-      wrong.push_back(beyond(field, t, said));
+    else if (field.get(t) != named.value)  // a number out of range, or a shape of another kind
+      wrong.push_back(beyond(field, t, named));
   }
   if (!wrong.empty()) throw Error(std::move(wrong));
 }
@@ -117,9 +117,9 @@ template <typename T>
 T struct_of(Family family, std::span<const NamedValue> values) {
   const std::span<const family::NamedField<T>> table = family::instruction_fields(T{});
   require_known(table, family, values);
-  T given;
-  set_given(given, values);
-  T t = family::defaults_for(given, [&](std::string_view name) { return is_given(values, name); });
+  T fields;
+  set_given(fields, values);
+  T t = family::defaults_for(fields, [&](std::string_view name) { return is_given(values, name); });
   set_given(t, values);
   require_taken(t, values, false);
   return t;
@@ -149,9 +149,9 @@ const std::vector<InstructionField>& instruction_fields(Family family) {
   static const std::array<std::vector<InstructionField>, 4> all = [] {
     std::array<std::vector<InstructionField>, 4> found;
     for (size_t i = 0; i < found.size(); ++i) {
-      with_struct(static_cast<Family>(i), [&](const auto& one) {
-        const auto fields = struct_of<std::remove_cvref_t<decltype(one)>>(static_cast<Family>(i), {});
-        for (const auto& row : family::instruction_fields(one)) {
+      with_struct(static_cast<Family>(i), [&](const auto& alternative) {
+        const auto fields = struct_of<std::remove_cvref_t<decltype(alternative)>>(static_cast<Family>(i), {});
+        for (const auto& row : family::instruction_fields(alternative)) {
           found[i].push_back({.name = row.name,
                               .meaning = row.meaning,
                               .default_value = row.get(fields),
@@ -170,8 +170,8 @@ const std::vector<InstructionField>& instruction_fields(Family family) {
 }
 
 Instruction instruction_of(Family family, std::span<const NamedValue> values) {
-  return with_struct(family, [&](const auto& one) -> Instruction {
-    return struct_of<std::remove_cvref_t<decltype(one)>>(family, values);
+  return with_struct(family, [&](const auto& alternative) -> Instruction {
+    return struct_of<std::remove_cvref_t<decltype(alternative)>>(family, values);
   });
 }
 
@@ -183,9 +183,10 @@ Instruction make_instruction(Family family, std::span<const NamedValue> fields) 
 
 std::vector<NamedValue> named_fields(const Instruction& instruction) {
   return family::dispatch(
-      [](const auto& one) {
+      [](const auto& alternative) {
         std::vector<NamedValue> values;
-        for (const auto& row : family::instruction_fields(one)) values.push_back({std::string(row.name), row.get(one)});
+        for (const auto& row : family::instruction_fields(alternative))
+          values.push_back({std::string(row.name), row.get(alternative)});
         return values;
       },
       instruction);
@@ -194,28 +195,29 @@ std::vector<NamedValue> named_fields(const Instruction& instruction) {
 Instruction with_fields(const Instruction& instruction, std::span<const NamedValue> fields) {
   const Family family = family_of(instruction);
   // The explicit fields: those whose value does not follow from others.
-  std::vector<NamedValue> said;
+  std::vector<NamedValue> explicit_fields;
   for (bool is_settled = false; !is_settled;) {
-    const std::vector<NamedValue> is = named_fields(instruction), follows = named_fields(instruction_of(family, said));
-    const size_t before = said.size();
-    for (size_t i = 0; i < is.size() && said.size() == before; ++i) {
-      if (!is_given(said, is[i].name) && is[i] != follows[i]) said.push_back(is[i]);
+    const std::vector<NamedValue> is = named_fields(instruction),
+                                  follows = named_fields(instruction_of(family, explicit_fields));
+    const size_t before = explicit_fields.size();
+    for (size_t i = 0; i < is.size() && explicit_fields.size() == before; ++i) {
+      if (!is_given(explicit_fields, is[i].name) && is[i] != follows[i]) explicit_fields.push_back(is[i]);
     }
-    is_settled = said.size() == before;
+    is_settled = explicit_fields.size() == before;
   }
   for (const NamedValue& value : fields) {
-    std::erase_if(said, [&](const NamedValue& is) { return is.name == value.name; });
+    std::erase_if(explicit_fields, [&](const NamedValue& is) { return is.name == value.name; });
   }
-  said.insert(said.end(), fields.begin(), fields.end());
-  return instruction_of(family, said);
+  explicit_fields.insert(explicit_fields.end(), fields.begin(), fields.end());
+  return instruction_of(family, explicit_fields);
 }
 
 Instruction with_used_fields(const Instruction& instruction, std::span<const NamedValue> fields) {
   family::dispatch(
-      [&](auto one) {
-        require_known(family::instruction_fields(one), family_of(instruction), fields);
-        set_given(one, fields);
-        require_taken(one, fields, true);
+      [&](auto alternative) {
+        require_known(family::instruction_fields(alternative), family_of(instruction), fields);
+        set_given(alternative, fields);
+        require_taken(alternative, fields, true);
       },
       instruction);
   return with_fields(instruction, fields);

@@ -48,7 +48,8 @@ PlaceMap::PlaceMap(const Instruction& instruction, Target target, const State& s
                  .seen = role == Role::a ? "A" : "B",
                  .expected = "the result: the instruction moves data"});
   }
-  place_of_ = family::dispatch([&](const auto& one) { return family::places(one, state, role); }, instruction);
+  place_of_ =
+      family::dispatch([&](const auto& alternative) { return family::places(alternative, state, role); }, instruction);
 }
 
 Place PlaceMap::place_of(int row, int col) const {
@@ -62,7 +63,8 @@ Place PlaceMap::place_of(int row, int col) const {
 
 std::vector<SmemOperand> smem_operands(const Instruction& instruction, Target target, const State& state) {
   require_legal(instruction, target);
-  return family::dispatch([&](const auto& one) { return family::smem_operands(one, state); }, instruction);
+  return family::dispatch([&](const auto& alternative) { return family::smem_operands(alternative, state); },
+                          instruction);
 }
 
 }  // namespace bitmma

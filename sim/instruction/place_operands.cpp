@@ -21,14 +21,14 @@ std::string shape_of(Format format, int rows, int cols) {
   return fmt::format("{} x {} {}", rows, cols, info(format).name);
 }
 
-void require_shape(family::Checker& check, std::string_view name, const Matrix& matrix, Format format, int rows,
-                   int cols) {
+void require_shape(family::InstructionChecker& check, std::string_view name, const Matrix& matrix, Format format,
+                   int rows, int cols) {
   check.require(matrix.format() == format && matrix.rows() == rows && matrix.cols() == cols, name,
                 shape_of(matrix.format(), matrix.rows(), matrix.cols()), shape_of(format, rows, cols));
 }
 
 /// Metadata can select only positions inside the chunk of the stored element.
-void require_selection(family::Checker& check, const Mma& mma, std::span<const uint16_t> selected_k) {
+void require_selection(family::InstructionChecker& check, const Mma& mma, std::span<const uint16_t> selected_k) {
   if (mma.products > 1) {
     check.require(std::ranges::equal(selected_k, family::positions_of_products(mma)), "selected_k", "other positions",
                   "matrices of four products");
@@ -53,7 +53,7 @@ void require_selection(family::Checker& check, const Mma& mma, std::span<const u
 }
 
 void require_operands(const Mma& mma, const Operands& operands) {
-  family::Checker check("shapes of the instruction");
+  family::InstructionChecker check("shapes of the instruction");
   require_shape(check, "a", operands.a, mma.a, mma.m, mma.stored_k());
   require_shape(check, "b", operands.b, mma.b, mma.k, mma.n);
   if (operands.c) require_shape(check, "c", *operands.c, mma.c, mma.m, mma.n);
@@ -142,11 +142,11 @@ Instruction with_majors(const Instruction& instruction, const OperandLayout& a, 
 State place_operands(const Instruction& instruction, const Placement& placement, const Operands& operands,
                      RandomStream filler) {
   return family::dispatch(
-      [&](const auto& one) -> State {
-        if constexpr (requires { family::place(one, placement, operands, filler); }) {
+      [&](const auto& alternative) -> State {
+        if constexpr (requires { family::place(alternative, placement, operands, filler); }) {
           require_legal(instruction, default_target(instruction));
-          require_operands(family::describe(one), operands);
-          return family::place(one, placement, operands, filler);
+          require_operands(family::describe(alternative), operands);
+          return family::place(alternative, placement, operands, filler);
         }
         throw Error({.code = ViolationCode::wrong_instruction,
                      .field = "instruction",
@@ -158,7 +158,7 @@ State place_operands(const Instruction& instruction, const Placement& placement,
 
 Matrix logical_a(const Instruction& instruction, const Operands& operands) {
   const Mma mma = mma_of(instruction);
-  family::Checker check("shapes of the instruction");
+  family::InstructionChecker check("shapes of the instruction");
   require_shape(check, "a", operands.a, mma.a, mma.m, mma.stored_k());
   require_selection(check, mma, operands.selected_k);
   check.throw_if_refused();
@@ -177,7 +177,7 @@ Matrix logical_a(const Instruction& instruction, const Operands& operands) {
 
 void compress_a(const Instruction& instruction, const Matrix& logical, Operands& operands) {
   const Mma mma = mma_of(instruction);
-  family::Checker check("shapes of the instruction");
+  family::InstructionChecker check("shapes of the instruction");
   require_shape(check, "a", logical, mma.a, mma.m, mma.a_cols());
   check.throw_if_refused();
   operands.selected_k.clear();

@@ -14,8 +14,9 @@ namespace {
 /// Nothing for an instruction that does not read all of its operands from the registers of a warp.
 std::optional<family::WarpExecution> warp_execution_of(const Instruction& instruction, const AccumulatorModel* model) {
   return family::dispatch(
-      [&](const auto& one) -> std::optional<family::WarpExecution> {
-        if constexpr (requires { family::WarpExecution(one, *model); }) return family::WarpExecution(one, *model);
+      [&](const auto& alternative) -> std::optional<family::WarpExecution> {
+        if constexpr (requires { family::WarpExecution(alternative, *model); })
+          return family::WarpExecution(alternative, *model);
         return std::nullopt;
       },
       instruction);
@@ -64,24 +65,25 @@ void Prepared::execute_batch(int64_t count, const WarpRegisters& registers, uint
                  .fix = "execute(State&)"});
   }
   const WarpWords& words = this->words();
-  std::vector<Violation> found;
-  const auto require = [&](const uint32_t* given, int wanted, std::string_view name) {
-    if ((given != nullptr) == (wanted > 0)) return;
-    found.push_back({.code = given ? ViolationCode::no_effect : ViolationCode::missing_input,
-                     .field = std::string(name),
-                     .seen = given ? "given" : "NULL",
-                     .expected = wanted > 0 ? fmt::format("a pointer to {} words a product", wanted)
-                                            : fmt::format("NULL: {} has no such operand", print(instruction()))});
+  std::vector<Violation> violations;
+  const auto require = [&](const uint32_t* words_pointer, int wanted, std::string_view name) {
+    if ((words_pointer != nullptr) == (wanted > 0)) return;
+    violations.push_back({.code = given ? ViolationCode::no_effect : ViolationCode::missing_input,
+                          .field = std::string(name),
+                          .seen = words_pointer ? "given" : "NULL",
+                          .expected = wanted > 0 ? fmt::format("a pointer to {} words a product", wanted)
+                                                 : fmt::format("NULL: {} has no such operand", print(instruction()))});
   };
   if (count < 0) {
-    found.push_back({.field = "count", .seen = std::to_string(count), .expected = "a number of products, 0 or more"});
+    violations.push_back(
+        {.field = "count", .seen = std::to_string(count), .expected = "a number of products, 0 or more"});
   }
   require(registers.a.words, words.a, "a"), require(registers.b.words, words.b, "b");
   require(registers.c.words, words.c, "c"), require(registers.metadata.words, words.metadata, "metadata");
   require(registers.scale_a.words, words.scale_a, "scale_a"),
       require(registers.scale_b.words, words.scale_b, "scale_b");
   require(d, words.d, "d");
-  if (!found.empty()) throw Error(std::move(found));
+  if (!violations.empty()) throw Error(std::move(violations));
 
   const auto at = [](const RegisterView& view, int64_t i) { return RegisterView(view.words + i * view.stride); };
   for (int64_t i = 0; i < count; ++i) {

@@ -15,7 +15,7 @@ namespace {
 /// First words of tensor-core instructions, and of the instructions that move, order and allocate around them.
 constexpr auto heads = std::to_array<std::string_view>(
     {"mma", "wgmma", "wmma", "tcgen05", "ldmatrix", "stmatrix", "movmatrix", "mbarrier"});
-bool is_word(char c) {
+bool is_ptx_word(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '$' || c == '%';
 }
 bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
@@ -77,10 +77,10 @@ class Scanner {
 
   /// To the next `mark`, or the end.
   void skip_to(std::string_view mark) {
-    const size_t found = std::min(text_.find(mark, at_), text_.size());
+    const size_t end = std::min(text_.find(mark, at_), text_.size());
     line_ += static_cast<size_t>(std::count(text_.begin() + static_cast<std::ptrdiff_t>(at_),
-                                            text_.begin() + static_cast<std::ptrdiff_t>(found), '\n'));
-    at_ = found;
+                                            text_.begin() + static_cast<std::ptrdiff_t>(end), '\n'));
+    at_ = end;
   }
 
   /// Skips the name of a file or a pragma, which contains no statement. It ends at the end of its line at the latest.
@@ -107,7 +107,7 @@ class Scanner {
       is_directive_ = c == '.' || c == '(' || c == ')';
       is_label_ = true;
     }
-    is_label_ = is_label_ && is_word(c);
+    is_label_ = is_label_ && is_ptx_word(c);
     statement_ += c;
   }
 

@@ -83,7 +83,8 @@ CodeBits code_bits_in_container(int code_bits, int container_bits) {
 
 Map register_map(const Instruction& instruction, Target target, std::string_view operand,
                  const RegisterSelectors& selectors) {
-  Map map = family::dispatch([&](const auto& one) { return map_in(one, target, operand, selectors); }, instruction);
+  Map map = family::dispatch([&](const auto& alternative) { return map_in(alternative, target, operand, selectors); },
+                             instruction);
   const Mma mma = mma_of(instruction);
   const int64_t rows = map.axes[0].extent, cols = map.axes[1].extent, registers = map.axes[map.axis("register")].extent;
   const std::string name = print(instruction);

@@ -12,7 +12,7 @@ namespace bitmma {
 namespace {
 
 // clang-format off
-constexpr auto rows = std::to_array<SassInfo>({
+constexpr auto sass_rows = std::to_array<SassInfo>({
     {.name = "HGMMA", .ptx = "wgmma.mma_async", .types = "F16", .does = "one warpgroup multiplies matrices of f16, bf16 or tf32; A in registers or by descriptor, B by descriptor"},
     {.name = "QGMMA", .ptx = "wgmma.mma_async", .does = "the same for e4m3 and e5m2"},
     {.name = "IGMMA", .ptx = "wgmma.mma_async", .does = "the same for s8 and u8"},
@@ -57,7 +57,7 @@ constexpr auto rows = std::to_array<SassInfo>({
 });
 // clang-format on
 
-constexpr auto type_names =
+constexpr auto sass_type_names =
     std::to_array<std::string_view>({"F64", "F32", "F16", "BF16", "TF32", "E4M3", "E5M2", "E3M2", "E2M3", "E2M1", "S32",
                                      "S8", "U8", "S4", "U4", "UE8M0", "UE4M3"});
 
@@ -85,14 +85,14 @@ bool has_name(std::string_view opcode, std::string_view name) {
 
 const SassInfo* row_of(std::string_view opcode) {
   const SassInfo* best = nullptr;
-  for (const SassInfo& row : rows) {
+  for (const SassInfo& row : sass_rows) {
     if (has_name(opcode, row.name) && (!best || row.name.size() > best->name.size())) best = &row;
   }
   return best;
 }
 
 /// "64x64x16" is m64n64k16.
-std::string shape_of(std::string_view word) {
+std::string shape_in(std::string_view word) {
   const size_t first = word.find('x'), second = word.find('x', first + 1);
   if (first == std::string_view::npos) {
     const auto row = std::ranges::find(shapes, word, &Shape::digits);
@@ -110,9 +110,9 @@ SassInstruction read(std::string_view opcode, const SassInfo& info, size_t line)
   for (std::string_view left = opcode; !left.empty();) {
     const std::string_view word = left.substr(0, left.find('.'));
     left.remove_prefix(std::min(word.size() + 1, left.size()));
-    if (std::string shape = shape_of(word); !shape.empty() && instruction.shape.empty())
+    if (std::string shape = shape_in(word); !shape.empty() && instruction.shape.empty())
       instruction.shape = std::move(shape);
-    if (std::ranges::find(type_names, word) != type_names.end()) instruction.types.emplace_back(word);
+    if (std::ranges::find(sass_type_names, word) != sass_type_names.end()) instruction.types.emplace_back(word);
   }
   const bool has_inputs = instruction.types.size() > 1 || (instruction.types.size() == 1 && info.name == "DMMA");
   if (!has_inputs && !info.types.empty() && !instruction.shape.empty()) instruction.types.emplace_back(info.types);
@@ -151,15 +151,15 @@ std::string arch_in(std::string_view line) {
 
 }  // namespace
 
-std::span<const SassInfo> sass_instructions() { return rows; }
+std::span<const SassInfo> sass_instructions() { return sass_rows; }
 
 std::optional<SassListing> scan_sass(std::string_view text) {
   SassListing listing;
   for (size_t line = 1; !text.empty(); ++line) {
-    const std::string_view one = text.substr(0, text.find('\n'));
-    text.remove_prefix(std::min(one.size() + 1, text.size()));
-    if (listing.arch.empty()) listing.arch = arch_in(one);
-    const std::string_view opcode = opcode_of(one);
+    const std::string_view text_line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(text_line.size() + 1, text.size()));
+    if (listing.arch.empty()) listing.arch = arch_in(text_line);
+    const std::string_view opcode = opcode_of(text_line);
     if (opcode.empty()) continue;
     ++listing.instructions;
     if (const SassInfo* info = row_of(opcode)) listing.found.push_back(read(opcode, *info, line));

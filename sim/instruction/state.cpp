@@ -24,7 +24,7 @@ int64_t elements_of(const Extents& extents) {
   return count;
 }
 
-void require_array(Field field, bool of_bytes, size_t given, const Extents& extents) {
+void require_array(Field field, bool of_bytes, size_t elements, const Extents& extents) {
   const FieldInfo& row = info(field);
   if (row.is_number || (row.type == ElementType::u8) != of_bytes) {
     throw Error({.code = ViolationCode::wrong_type,
@@ -35,37 +35,37 @@ void require_array(Field field, bool of_bytes, size_t given, const Extents& exte
                                            : "bytes"});
   }
   const int64_t count = elements_of(extents);
-  const auto size = static_cast<int64_t>(given);
+  const auto size = static_cast<int64_t>(elements);
   if (count >= 0 && size == count) return;
   throw Error({.code = ViolationCode::wrong_shape,
                .field = std::string(row.name),
-               .seen = fmt::format("{} elements", given),
+               .seen = fmt::format("{} elements", elements),
                .expected = print(extents)});
 }
 
 bool fits(const FieldRule& rule, const Buffer& buffer) {
-  const Extents& found = buffer.extents();
-  if (found.size() != rule.extents.size() || buffer.is_wide() != rule.wide) return false;
-  for (size_t i = 0; i < found.size(); ++i) {
-    if (rule.extents[i] == -1 ? found[i] < 1 : found[i] != rule.extents[i]) return false;
+  const Extents& extents = buffer.extents();
+  if (extents.size() != rule.extents.size() || buffer.is_wide() != rule.wide) return false;
+  for (size_t i = 0; i < extents.size(); ++i) {
+    if (rule.extents[i] == -1 ? extents[i] < 1 : extents[i] != rule.extents[i]) return false;
   }
   return true;
 }
 
-void check_buffer(const FieldRule& rule, bool required, const State& state, std::vector<Violation>& found) {
+void check_buffer(const FieldRule& rule, bool required, const State& state, std::vector<Violation>& violations) {
   const auto buffer = std::ranges::find(state.buffers(), rule.field, &Buffer::field);
   if (buffer == state.buffers().end()) {
     if (!required) return;
-    found.push_back({.code = ViolationCode::missing_input,
-                     .field = std::string(info(rule.field).name),
-                     .seen = "(missing)",
-                     .expected = std::string(rule.meaning)});
+    violations.push_back({.code = ViolationCode::missing_input,
+                          .field = std::string(info(rule.field).name),
+                          .seen = "(missing)",
+                          .expected = std::string(rule.meaning)});
   } else if (!fits(rule, *buffer)) {
-    found.push_back({.code = ViolationCode::wrong_shape,
-                     .field = std::string(info(rule.field).name),
-                     .seen = print(buffer->extents()) + (buffer->is_wide() ? " of 64 bits" : ""),
-                     .expected = print(rule.extents) + (rule.wide ? " of 64 bits" : ""),
-                     .fix = std::ranges::count(rule.extents, -1) ? "-1 stands for any positive number" : ""});
+    violations.push_back({.code = ViolationCode::wrong_shape,
+                          .field = std::string(info(rule.field).name),
+                          .seen = print(buffer->extents()) + (buffer->is_wide() ? " of 64 bits" : ""),
+                          .expected = print(rule.extents) + (rule.wide ? " of 64 bits" : ""),
+                          .fix = std::ranges::count(rule.extents, -1) ? "-1 stands for any positive number" : ""});
   }
 }
 
@@ -194,42 +194,43 @@ bool State::operator==(const State& other) const {
 }
 
 const Buffer* State::find(Field field) const {
-  const auto found = std::ranges::find(buffers_, field, &Buffer::field);
-  return found == buffers_.end() ? nullptr : &*found;
+  const auto buffer = std::ranges::find(buffers_, field, &Buffer::field);
+  return buffer == buffers_.end() ? nullptr : &*buffer;
 }
 
 Buffer& State::find_or_add(Field field) {
-  const auto found = std::ranges::find(buffers_, field, &Buffer::field);
-  return found == buffers_.end() ? buffers_.emplace_back(field) : *found;
+  const auto buffer = std::ranges::find(buffers_, field, &Buffer::field);
+  return buffer == buffers_.end() ? buffers_.emplace_back(field) : *buffer;
 }
 
 FieldRules fields_of(const Instruction& instruction) {
-  return family::dispatch([](const auto& one) { return family::fields(one); }, instruction);
+  return family::dispatch([](const auto& alternative) { return family::fields(alternative); }, instruction);
 }
 
 std::vector<Violation> violations_of(const Instruction& instruction, const State& state) {
   // The sizes of buffers are defined only for a legal instruction.
-  std::vector<Violation> found = violations_of(instruction, default_target(instruction));
-  if (!found.empty()) return found;
+  std::vector<Violation> violations = violations_of(instruction, default_target(instruction));
+  if (!violations.empty()) return violations;
   return family::violations_of_read(instruction, fields_of(instruction), state);
 }
 
 std::vector<Violation> family::violations_of_read(const Instruction& instruction, const FieldRules& rules,
                                                   const State& state) {
-  std::vector<Violation> found;
+  std::vector<Violation> violations;
   for (const FieldRule& rule : rules) {
-    if (rule.access != Access::write) check_buffer(rule, rule.required, state, found);
+    if (rule.access != Access::write) check_buffer(rule, rule.required, state, violations);
   }
-  if (!found.empty()) return found;
-  return family::dispatch([&](const auto& one) { return family::state_violations(one, state); }, instruction);
+  if (!violations.empty()) return violations;
+  return family::dispatch([&](const auto& alternative) { return family::state_violations(alternative, state); },
+                          instruction);
 }
 
 std::vector<Violation> family::violations_of_written(const Instruction& instruction, const State& state) {
-  std::vector<Violation> found;
+  std::vector<Violation> violations;
   for (const FieldRule& rule : fields_of(instruction)) {
-    if (rule.access != Access::read) check_buffer(rule, true, state, found);
+    if (rule.access != Access::read) check_buffer(rule, true, state, violations);
   }
-  return found;
+  return violations;
 }
 
 }  // namespace bitmma

@@ -24,7 +24,8 @@ const Grammar& grammar_of(const MmaSync&) { return syntax::mma_sync_grammar; }
 const Grammar& grammar_of(const Tcgen05Mma&) { return syntax::tcgen05_grammar; }
 const Grammar& grammar_of(const TmemMove&) { return syntax::tmem_move_grammar; }
 const Grammar& grammar_of(const Instruction& instruction) {
-  return family::dispatch([](const auto& one) -> const Grammar& { return grammar_of(one); }, instruction);
+  return family::dispatch([](const auto& alternative) -> const Grammar& { return grammar_of(alternative); },
+                          instruction);
 }
 
 /// The grammar whose first words match the mnemonic, else one whose first word matches; that one reports what is wrong
@@ -41,12 +42,12 @@ const Grammar& find_grammar(std::string_view mnemonic) {
                  .source = std::string(row->source)});
   }
   const std::string_view word = mnemonic.substr(0, mnemonic.find('.'));
-  const Grammar* found = nullptr;
+  const Grammar* match = nullptr;
   for (const Grammar* grammar : grammars) {
     if (syntax::begins(*grammar, mnemonic)) return *grammar;
-    if (grammar->head == word) found = grammar;
+    if (grammar->head == word) match = grammar;
   }
-  if (found) return *found;
+  if (match) return *match;
   const Instruction example = Wgmma{};
   // Suggests the instruction for a word of another API or a shape.
   if (word == "wmma") {

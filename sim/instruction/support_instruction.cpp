@@ -8,12 +8,14 @@
 #include <array>
 
 #include "bitmma/core/text.hpp"
+#include "table_sets.hpp"
 #include "text/words.hpp"
 
 namespace bitmma {
 namespace {
 
 using enum Target;
+using table_sets::from_ampere, table_sets::from_hopper;
 using target_sets::rubin;
 constexpr TargetSet wgmma_targets = target_sets::hopper, tcgen05_targets = target_sets::tcgen05,
                     rubin_alone = architecture_specific(rubin),
@@ -27,7 +29,6 @@ constexpr std::string_view lut = "decompress::lut::b", lut_source = "PTX ISA 9.4
                                "of eight e4m3 in a table in Tensor Memory, one table for every 8 columns of B; bitmma "
                                "does not execute it, because PTX shows the places of the tables only in figures";
 
-constexpr TargetSet from_ampere = TargetSet::from(sm_80), from_hopper = TargetSet::from(sm_90);
 constexpr std::string_view
     mbarrier_source = "PTX ISA, mbarrier",
     bulk_source = "PTX ISA, cp.async.bulk", arrive_operands = "state, [mbar], count",
@@ -96,7 +97,7 @@ constexpr auto operand_meanings = std::to_array<OperandMeaning>({
 
 // In `does`, {xN} is the number of a qualifier .xN, {last} the last operand that no qualifier adds.
 // clang-format off
-constexpr auto rows = std::to_array<SupportInstructionInfo>({
+constexpr auto support_rows = std::to_array<SupportInstructionInfo>({
     {.name = "wgmma.fence", .qualifiers = "sync aligned", .targets = wgmma_targets,
      .does = "orders register accesses: the following wgmma see what the warpgroup wrote into D and A before",
      .orders = "before the first wgmma, and after other code accessed its registers; not needed between wgmma of one shape that accumulate into the same registers",
@@ -368,33 +369,33 @@ std::string print_group(std::string_view group) {
 }
 
 std::vector<Violation> wrong_qualifiers(const SupportInstructionInfo& row, std::string_view mnemonic) {
-  std::vector<Violation> found;
+  std::vector<Violation> violations;
   std::vector<std::string_view> open = split(row.qualifiers, ' ');
   for (const std::string_view word : split(mnemonic.substr(std::min(row.name.size() + 1, mnemonic.size())), '.')) {
-    const auto group = std::ranges::find_if(open, [&](std::string_view one) {
-      return std::ranges::count(split(one.substr(0, one.find('?')), '|'), word) != 0;
+    const auto group = std::ranges::find_if(open, [&](std::string_view entry) {
+      return std::ranges::count(split(entry.substr(0, entry.find('?')), '|'), word) != 0;
     });
     if (group == open.end()) {
-      if (!found.empty()) continue;  // one violation suffices
-      found.push_back({.code = ViolationCode::malformed,
-                       .field = "qualifier",
-                       .seen = fmt::format(".{}", syntax::shown(word)),
-                       .expected = row.qualifiers.empty() ? "none" : "once each: " + std::string(row.qualifiers),
-                       .source = std::string(row.source)});
+      if (!violations.empty()) continue;  // one violation suffices
+      violations.push_back({.code = ViolationCode::malformed,
+                            .field = "qualifier",
+                            .seen = fmt::format(".{}", syntax::shown(word)),
+                            .expected = row.qualifiers.empty() ? "none" : "once each: " + std::string(row.qualifiers),
+                            .source = std::string(row.source)});
       continue;
     }
     open.erase(group);
   }
   for (const std::string_view group : open) {
     if (group.ends_with('?')) continue;
-    found.push_back({.code = ViolationCode::malformed,
-                     .field = "qualifier",
-                     .seen = "(nothing)",
-                     .expected = print_group(group),
-                     .fix = row.example.empty() ? "" : "write " + std::string(row.example),
-                     .source = std::string(row.source)});
+    violations.push_back({.code = ViolationCode::malformed,
+                          .field = "qualifier",
+                          .seen = "(nothing)",
+                          .expected = print_group(group),
+                          .fix = row.example.empty() ? "" : "write " + std::string(row.example),
+                          .source = std::string(row.source)});
   }
-  return found;
+  return violations;
 }
 
 /// The row's names for the operands of a statement with these qualifiers.
@@ -410,12 +411,12 @@ std::vector<std::string_view> operand_names(const SupportInstruction& instructio
 
 std::vector<Violation> wrong_operands(const SupportInstruction& instruction) {
   const SupportInstructionInfo& row = *instruction.info;
-  std::vector<Violation> found;
+  std::vector<Violation> violations;
   const auto refuse = [&](std::string_view field, std::string seen, std::string expected) {
-    found.push_back({.field = std::string(field),
-                     .seen = std::move(seen),
-                     .expected = std::move(expected),
-                     .source = std::string(row.source)});
+    violations.push_back({.field = std::string(field),
+                          .seen = std::move(seen),
+                          .expected = std::move(expected),
+                          .source = std::string(row.source)});
   };
   const int count = static_cast<int>(instruction.operands.size());
   const std::vector<std::string_view> names = operand_names(instruction);
@@ -429,27 +430,27 @@ std::vector<Violation> wrong_operands(const SupportInstruction& instruction) {
     }
     refuse("operands", std::to_string(count),
            most == 0 ? "none" : fmt::format("{}{}: {}", least, clause, fmt::join(names, ", ")));
-    return found;
+    return violations;
   }
-  if (count == 0) return found;
+  if (count == 0) return violations;
   const std::optional<int64_t> last = syntax::integer(instruction.operands.back());
-  if (!last) return found;
+  if (!last) return violations;
   if (row.last == Last::count && *last < 0) refuse("N", std::to_string(*last), "0 or more");
   if (row.last == Last::columns && (*last < 32 || *last > 512 || (*last & (*last - 1)) != 0))
     refuse("nCols", std::to_string(*last), "32, 64, 128, 256 or 512");
   if (row.last == Last::exclusive_columns && (*last < 32 || *last > most_columns || *last % 32 != 0))
     refuse("nCols", std::to_string(*last), "a multiple of 32 up to 576, and up to 512 before sm_107a");
-  return found;
+  return violations;
 }
 
 }  // namespace
 
-std::span<const SupportInstructionInfo> support_instructions() { return rows; }
+std::span<const SupportInstructionInfo> support_instructions() { return support_rows; }
 
 const SupportInstructionInfo* find_support_instruction(std::string_view mnemonic) {
   const auto row = std::ranges::find_if(
-      rows, [&](const SupportInstructionInfo& instruction) { return has_name(instruction, mnemonic); });
-  return row == rows.end() ? nullptr : &*row;
+      support_rows, [&](const SupportInstructionInfo& instruction) { return has_name(instruction, mnemonic); });
+  return row == support_rows.end() ? nullptr : &*row;
 }
 
 SupportInstruction parse_support_instruction(std::string_view text) {
@@ -490,7 +491,7 @@ SupportInstruction parse_support_instruction(std::string_view text) {
     instruction.operands.assign(pieces->begin(), pieces->end());
   }
   std::optional<std::vector<Violation>> wrong;  // violations of the best row: the first, or one without violations
-  for (const SupportInstructionInfo& row : rows) {
+  for (const SupportInstructionInfo& row : support_rows) {
     if (!has_name(row, instruction.mnemonic)) continue;
     std::vector<Violation> of_row = wrong_qualifiers(row, instruction.mnemonic);
     if (wrong && !of_row.empty()) continue;

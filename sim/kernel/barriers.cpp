@@ -29,12 +29,13 @@ void complete(Cta& cta, Barrier& barrier) {
   for (Warp* member : done.arrivals) ++member->epoch;
   for (Warp* member : done.waiting) {
     const Op& op = cta.program->ops[static_cast<size_t>(member->pc)];
-    const auto& one = *static_cast<const BarrierDetails*>(op.details);
-    if (one.kind == BarrierKind::reduce) {
+    const auto& details = *static_cast<const BarrierDetails*>(op.details);
+    if (details.kind == BarrierKind::reduce) {
       const Mask mask = member->active;
-      if (one.reduction == BarrierReduction::popc)
+      if (details.reduction == BarrierReduction::popc)
         for_each_lane(mask, [&](int lane) { member->lanes_of<uint32_t>(op.d)[lane] = done.count; });
-      else set_mask(*member, op.d, mask, (one.reduction == BarrierReduction::and_ ? done.all : done.any) ? mask : 0);
+      else
+        set_mask(*member, op.d, mask, (details.reduction == BarrierReduction::and_ ? done.all : done.any) ? mask : 0);
     }
     member->seen = known;
     ++member->epoch;
@@ -46,26 +47,26 @@ void complete(Cta& cta, Barrier& barrier) {
 }  // namespace
 
 bool arrive(Warp& warp, const Op& op) {
-  const auto& one = *static_cast<const BarrierDetails*>(op.details);
+  const auto& details = *static_cast<const BarrierDetails*>(op.details);
   const int lane = __builtin_ctz(warp.active);
-  const uint32_t id = warp.lanes_of<const uint32_t>(one.id)[lane];
+  const uint32_t id = warp.lanes_of<const uint32_t>(details.id)[lane];
   if (id >= warp.cta->barriers.size())
     fault(ViolationCode::undefined_by_ptx, lane, fmt::format("barrier {}", id), "0 to 15");
   Barrier& barrier = warp.cta->barriers[id];
-  if (one.has_count) {
-    const uint32_t count = warp.lanes_of<const uint32_t>(one.count)[lane];
+  if (details.has_count) {
+    const uint32_t count = warp.lanes_of<const uint32_t>(details.count)[lane];
     if (count == 0 || count % lanes != 0)
       fault(ViolationCode::undefined_by_ptx, lane, fmt::format("a barrier of {} threads", count), "a multiple of 32");
     barrier.expected = static_cast<int>(count);
   }
   barrier.arrived += lanes;
-  if (one.kind == BarrierKind::reduce) {
+  if (details.kind == BarrierKind::reduce) {
     const Mask yes = warp.mask_of(op.c) & warp.active;
     barrier.count += static_cast<uint32_t>(__builtin_popcount(yes));
     barrier.all = barrier.all && yes == warp.active;
     barrier.any = barrier.any || yes != 0;
   }
-  if (one.kind == BarrierKind::arrive) {
+  if (details.kind == BarrierKind::arrive) {
     barrier.arrivals.push_back(&warp);
     ++warp.pc;
     complete(*warp.cta, barrier);

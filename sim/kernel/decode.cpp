@@ -31,6 +31,12 @@ constexpr W same_word(W a) {
   return a;
 }
 
+template <typename W>
+void read_special(Warp& warp, const Op& op, Mask mask) {
+  const auto& row = *static_cast<const SpecialRegister*>(op.details);
+  for_each_lane(mask, [&](int lane) { warp.lanes_of<W>(op.d)[lane] = static_cast<W>(row.value(warp, lane)); });
+}
+
 void not_mask(Warp& warp, const Op& op, Mask mask) { set_mask(warp, op.d, mask, ~warp.mask_of(op.a)); }
 
 }  // namespace
@@ -108,37 +114,47 @@ uint32_t Decoder::scratch(int bytes) {
                  .expected = "a smaller kernel"});
   }
   program_.file_bytes += static_cast<uint32_t>(round_up(bytes, 64));
+  if (const int subroutine = current_subroutine(); subroutine >= 0)
+    program_.subroutines[static_cast<size_t>(subroutine)].slots.push_back({slot, bytes});
   return slot;
 }
 
 uint32_t Decoder::constant(uint64_t value, int bytes) {
-  const auto [found, is_new] = constants_.emplace(std::pair(value, bytes), 0);
+  const auto [entry, is_new] = constants_.emplace(std::pair(value, bytes), 0);
   if (is_new) {
-    found->second = scratch(bytes == 0 ? 4 : bytes * lanes);
-    program_.constants.push_back({.slot = found->second, .value = value, .bytes = bytes});
+    entry->second = scratch(bytes == 0 ? 4 : bytes * lanes);
+    program_.constants.push_back({.slot = entry->second, .value = value, .bytes = bytes});
   }
-  return found->second;
+  return entry->second;
 }
 
 uint32_t Decoder::variable_address(int variable, int64_t offset, int bytes) {
-  const auto [found, is_new] = addresses_.emplace(std::tuple(variable, offset, bytes), 0);
+  const auto [entry, is_new] = addresses_.emplace(std::tuple(variable, offset, bytes), 0);
   if (is_new) {
-    found->second = scratch(bytes * lanes);
+    entry->second = scratch(bytes * lanes);
     program_.constants.push_back(
-        {.slot = found->second, .value = static_cast<uint64_t>(offset), .bytes = bytes, .variable = variable});
+        {.slot = entry->second, .value = static_cast<uint64_t>(offset), .bytes = bytes, .variable = variable});
   }
-  return found->second;
+  return entry->second;
 }
 
 uint32_t Decoder::special(const std::string& name) {
   const SpecialRegister* const row = special_register(name);
   if (!row) refuse(fmt::format("special register {}", name));
-  const auto [found, is_new] = specials_.emplace(name, 0);
-  if (is_new) {
-    found->second = scratch(4 * lanes);
-    program_.specials.push_back({.slot = found->second, .row = row});
+  if (row->is_chance) program_.chance = row->name;
+  if (row->changes) {
+    const uint32_t slot = scratch(row->bits / 8 * lanes);
+    Op& op = emit(row->bits > 32 ? read_special<uint64_t> : read_special<uint32_t>);
+    op.details = row;
+    op.d = slot;
+    return slot;
   }
-  return found->second;
+  const auto [entry, is_new] = specials_.emplace(name, 0);
+  if (is_new) {
+    entry->second = scratch(4 * lanes);
+    program_.specials.push_back({.slot = entry->second, .row = row});
+  }
+  return entry->second;
 }
 
 void Decoder::note(const Operand& operand, bool writes) const {
@@ -186,9 +202,16 @@ uint32_t Decoder::slot_as(const Operand& operand, Type type) {
       refuse(fmt::format("a real constant as .{}", info(type).name));
     }
     case Kind::special:
-      if (special_register(operand.name) && (bits > 32 || info(type).kind == TypeClass::floating))
+      if (const SpecialRegister* const row = special_register(operand.name);
+          row && ((bits > 32) != (row->bits > 32) || info(type).kind == TypeClass::floating))
         refuse(fmt::format("{} as .{}", operand.name, info(type).name));
       return special(operand.name);
+    case Kind::function: {
+      const auto function = std::ranges::find(module_.functions, operand.name, &Entry::name);
+      if (function == module_.functions.end() || bits != 64)
+        refuse(fmt::format("the address of {}, which has no body", operand.name));
+      return constant(function_address(static_cast<int>(function - module_.functions.begin())), 8);
+    }
     case Kind::symbol:
       if (bits > 64) refuse("an address of 128 bits");
       return variable_address(operand.variable, operand.offset, bytes);
@@ -252,12 +275,17 @@ uint32_t Decoder::write_mask(const Operand& operand) {
   return slot_of(operand.reg);
 }
 
+int Decoder::current_subroutine() const {
+  return current_ < 0 || program_.subroutines.empty() ? -1
+                                                      : entry_.instructions[static_cast<size_t>(current_)].subroutine;
+}
+
 Op& Decoder::emit(Run run) {
   Op op;
   op.run = run;
   op.instruction = current_;
   if (current_ >= 0 && !without_guard_) {
-    const Instruction& instruction = entry_.instructions[static_cast<size_t>(current_)];
+    const PtxInstruction& instruction = entry_.instructions[static_cast<size_t>(current_)];
     if (instruction.guard >= 0) {
       op.guard = slot_of(instruction.guard);
       op.guard_negated = instruction.guard_negated;
@@ -292,7 +320,7 @@ const Operand& Decoder::origin_of(const Operand& operand, bool with_signs) {
     // Another write, or a loop: the walk ends.
     if (writers.size() != 1 || writers.front() >= before) break;
     const int writer = writers.front();
-    const Instruction& instruction = entry_.instructions[static_cast<size_t>(writer)];
+    const PtxInstruction& instruction = entry_.instructions[static_cast<size_t>(writer)];
     const Passes passes = instruction.row->passes;
     if (passes == Passes::nothing || (passes != Passes::value && !with_signs) || instruction.is_refused ||
         instruction.guard >= 0 || instruction.operands.size() != 2 || instruction.operands[0].kind != Kind::reg)
@@ -320,7 +348,7 @@ bool Decoder::comes_later(const Operand& a, const Operand& b) {
   return place(a) > place(b);
 }
 
-void Decoder::require_operands(const Instruction& instruction, size_t least, size_t most) const {
+void Decoder::require_operands(const PtxInstruction& instruction, size_t least, size_t most) const {
   const size_t count = instruction.operands.size();
   if (count >= least && count <= most) return;
   refuse(fmt::format("{} instead of {}", counted(static_cast<int64_t>(count), "operand"),
@@ -330,7 +358,7 @@ void Decoder::require_operands(const Instruction& instruction, size_t least, siz
 void Decoder::lay_out_registers() {
   // Folding leaves registers that no instruction names.
   std::vector<bool> is_named(entry_.registers.size());
-  for (const Instruction& instruction : entry_.instructions) {
+  for (const PtxInstruction& instruction : entry_.instructions) {
     if (instruction.guard >= 0) is_named[static_cast<size_t>(instruction.guard)] = true;
     for_each_register(instruction.operands,
                       [&](const Operand& operand) { is_named[static_cast<size_t>(operand.reg)] = true; });
@@ -352,7 +380,7 @@ void Decoder::lay_out_variables() {
     const bool is_named = variable.space != Space::shared || named_.contains(static_cast<int>(i));
     return (variable.entry == -1 && is_named) || variable.entry == entry;
   };
-  for (const Instruction& instruction : entry_.instructions) {
+  for (const PtxInstruction& instruction : entry_.instructions) {
     for (const Operand& operand : instruction.operands) note_variables(operand);
   }
   int64_t offsets[space_names.size()] = {};
@@ -394,7 +422,7 @@ void Decoder::lay_out_variables() {
   }
 }
 
-void Decoder::decode_instruction(const Instruction& instruction) {
+void Decoder::decode_instruction(const PtxInstruction& instruction) {
   const Opcode& opcode = *instruction.row;
   Words words(instruction);
   if (const auto type = words.type(); type && !opcode.types.empty() && !opcode.types.contains(*type))
@@ -410,14 +438,66 @@ void Decoder::decode_instruction(const Instruction& instruction) {
   if (const std::string left = words.left(); !left.empty()) refuse(fmt::format("with {}", left));
 }
 
+void Decoder::lay_out_subroutines() {
+  if (entry_.subroutines.empty()) return;
+  program_.has_stack = true;
+  program_.subroutines.resize(entry_.subroutines.size());
+  for (size_t i = 0; i < entry_.subroutines.size(); ++i) {
+    const kernel::Subroutine& from = entry_.subroutines[i];
+    SubroutineCode& code = program_.subroutines[i];
+    code.name = from.name;
+    code.function = function_address(from.function);
+    const auto place = [&](int variable) {
+      return SubroutineCode::Parameter{program_.variable_offsets[static_cast<size_t>(variable)],
+                                       module_.variables[static_cast<size_t>(variable)].size_bytes()};
+    };
+    for (const int variable : from.params) code.params.push_back(place(variable));
+    for (const int variable : from.returns) code.returns.push_back(place(variable));
+    code.frame_begin = program_.local_bytes;
+    int64_t end = 0;
+    for (int variable = from.first_variable; variable < from.end_variable; ++variable) {
+      if (module_.variables[static_cast<size_t>(variable)].space != Space::local) continue;
+      const auto [offset, bytes] = place(variable);
+      code.frame_begin = std::min(code.frame_begin, offset);
+      end = std::max(end, offset + bytes);
+    }
+    code.frame_bytes = std::max<int64_t>(end - code.frame_begin, 0);
+    std::set<int> registers;
+    for (const PtxInstruction& instruction : entry_.instructions) {
+      if (instruction.subroutine != static_cast<int>(i)) continue;
+      if (instruction.guard >= 0) registers.insert(instruction.guard);
+      for_each_register(instruction.operands, [&](const Operand& operand) { registers.insert(operand.reg); });
+    }
+    for (const int reg : registers)
+      code.slots.push_back({slot_of(reg), slot_bytes(entry_.registers[static_cast<size_t>(reg)].type)});
+  }
+}
+
+/// What is known of a subroutine when all is decoded: where its code begins, and which slots hold addresses in its
+/// frame.
+void Decoder::finish_subroutines(const std::vector<int>& first_op) {
+  for (size_t i = 0; i < program_.subroutines.size(); ++i) {
+    SubroutineCode& code = program_.subroutines[i];
+    const auto begin = std::ranges::find(entry_.instructions, static_cast<int>(i), &PtxInstruction::subroutine);
+    code.begin = first_op[static_cast<size_t>(begin - entry_.instructions.begin())];
+    const kernel::Subroutine& from = entry_.subroutines[i];
+    for (const Program::Constant& constant : program_.constants) {
+      if (constant.variable < from.first_variable || constant.variable >= from.end_variable) continue;
+      const int64_t offset = program_.variable_offsets[static_cast<size_t>(constant.variable)] - code.frame_begin;
+      code.addresses.push_back({constant.slot, constant.bytes, offset + static_cast<int64_t>(constant.value)});
+    }
+  }
+}
+
 Program Decoder::decode() {
   lay_out_registers();
   lay_out_variables();
+  lay_out_subroutines();
   std::vector<Violation> refused;
   std::set<std::string> seen;
   std::vector<int> first_op;
   for (size_t i = 0; i < entry_.instructions.size(); ++i) {
-    const Instruction& instruction = entry_.instructions[i];
+    const PtxInstruction& instruction = entry_.instructions[i];
     current_ = static_cast<int>(i);
     first_op.push_back(static_cast<int>(program_.ops.size()));
     is_as_written_ = instruction.is_refused;
@@ -439,14 +519,16 @@ Program Decoder::decode() {
     }
   }
   if (!refused.empty()) throw Error(std::move(refused));
+  if (program_.has_stack) program_.local_bytes = round_up(program_.local_bytes, 16) + most_stack_bytes;
   current_ = -1;
   first_op.push_back(static_cast<int>(program_.ops.size()));
+  finish_subroutines(first_op);
   Op& end = emit(nullptr);
   end.control = Control::leave;
   if (!entry_.instructions.empty()) {
     const bool has_wgmma = std::ranges::any_of(
-        entry_.instructions, [](const Instruction& instruction) { return instruction.row->name == Word::wgmma; });
-    for (const Instruction& instruction : entry_.instructions) {
+        entry_.instructions, [](const PtxInstruction& instruction) { return instruction.row->name == Word::wgmma; });
+    for (const PtxInstruction& instruction : entry_.instructions) {
       if (!has_wgmma) break;
       Effects effects = effects_of(instruction);
       // wgmma.mma_async may read accumulators of an earlier one.
@@ -466,7 +548,7 @@ Program Decoder::decode() {
   return std::move(program_);
 }
 
-void Decoder::find_roles(std::vector<Instruction>& instructions) {
+void Decoder::find_roles(std::vector<PtxInstruction>& instructions) {
   is_as_written_ = true;
   lay_out_registers();
   lay_out_variables();
@@ -474,7 +556,7 @@ void Decoder::find_roles(std::vector<Instruction>& instructions) {
     current_ = static_cast<int>(i);
     read_.clear();
     written_.clear();
-    Instruction& instruction = instructions[i];
+    PtxInstruction& instruction = instructions[i];
     instruction.acts = instruction.row->acts;
     try {
       decode_instruction(entry_.instructions[i]);
@@ -500,7 +582,7 @@ void Decoder::find_roles(std::vector<Instruction>& instructions) {
 }
 
 void assign_roles(const Module& module, Entry& entry, Target target) {
-  std::vector<Instruction> instructions = entry.instructions;
+  std::vector<PtxInstruction> instructions = entry.instructions;
   Decoder(module, entry, target, {}).find_roles(instructions);
   entry.instructions = std::move(instructions);
 }

@@ -17,7 +17,7 @@ namespace bitmma::kernel {
 /// The words of an opcode after its first. The decoder takes each word it knows; any other is an unknown modifier.
 class Words {
  public:
-  explicit Words(const Instruction& instruction) : instruction_(instruction), used_(instruction.words.size()) {
+  explicit Words(const PtxInstruction& instruction) : instruction_(instruction), used_(instruction.words.size()) {
     used_[0] = true;
   }
 
@@ -36,7 +36,7 @@ class Words {
   size_t count() const { return used_.size(); }
 
  private:
-  const Instruction& instruction_;
+  const PtxInstruction& instruction_;
   std::vector<bool> used_;
 };
 
@@ -55,15 +55,17 @@ class Decoder {
 
   /// Throws Error that lists every refused instruction.
   Program decode();
-  /// Decodes every instruction of the entry for what it tells of its operands: sets the roles of `instructions`, a copy
+  /// Decodes every instruction of the entry to learn the roles of its operands, and sets them in `instructions`, a copy
   /// of the entry's.
-  void find_roles(std::vector<Instruction>& instructions);
+  void find_roles(std::vector<PtxInstruction>& instructions);
 
   const Module& module() const { return module_; }
   const Entry& entry() const { return entry_; }
   Program& program() { return program_; }
   Target target() const { return program_.target; }
   const Fusions& fusions() const { return fusions_; }
+  /// Whether the current instruction stands in a subroutine.
+  bool is_in_subroutine() const { return current_subroutine() >= 0; }
 
   Type type_of(const Operand& operand) const;
   /// The slot of an operand that an instruction of `type` reads. A constant gets a slot too.
@@ -101,14 +103,17 @@ class Decoder {
   }
 
   /// Throws Refusal unless the instruction has `least` to `most` operands.
-  void require_operands(const Instruction& instruction, size_t least, size_t most) const;
+  void require_operands(const PtxInstruction& instruction, size_t least, size_t most) const;
   [[noreturn]] void refuse(std::string why) const { throw Refusal{std::move(why)}; }
 
  private:
+  void lay_out_subroutines();
+  void finish_subroutines(const std::vector<int>& first_op);
+  int current_subroutine() const;
   void lay_out_registers();
   void lay_out_variables();
   void note_variables(const Operand& operand);
-  void decode_instruction(const Instruction& instruction);
+  void decode_instruction(const PtxInstruction& instruction);
   void note(const Operand& operand, bool writes) const;
   /// The slot of a register or constant, without a note of its role.
   uint32_t slot_as(const Operand& operand, Type type);
@@ -128,7 +133,7 @@ class Decoder {
   int current_ = -1;
   bool without_guard_ = false;
   bool is_as_written_ = false;                  // folding replaces operands by integers that are the bits of any type
-  std::vector<std::vector<int>> writers_ = {};  // of each register; found when first asked for
+  std::vector<std::vector<int>> writers_ = {};  // of each register; found on first use
   // The operands that the current instruction reads and writes.
   mutable std::vector<const Operand*> read_ = {}, written_ = {};
 };
@@ -138,9 +143,11 @@ class Decoder {
 void assign_roles(const Module& module, Entry& entry, Target target);
 
 /// cp.async.bulk, st.async and cp.async.mbarrier.arrive.
-void decode_bulk_copy(Decoder& decoder, const Instruction& instruction, Words& words);
-void decode_async_store(Decoder& decoder, const Instruction& instruction, Words& words);
-void decode_copy_arrives(Decoder& decoder, const Instruction& instruction, Words& words);
+void decode_bulk_copy(Decoder& decoder, const PtxInstruction& instruction, Words& words);
+void decode_async_store(Decoder& decoder, const PtxInstruction& instruction, Words& words);
+void decode_copy_arrives(Decoder& decoder, const PtxInstruction& instruction, Words& words);
+/// A call of a function that the driver supplies: vprintf, __assertfail, malloc, free. False for any other.
+bool decode_system_call(Decoder& decoder, const PtxInstruction& instruction, std::string_view name);
 /// Completes the bytes of a red.async on its mbarrier in shared memory.
 void complete_bytes(Warp& warp, const Op& op, int lane, const Address& barrier, int bytes);
 
@@ -160,7 +167,7 @@ bool is_floating(Type type);
 /// add.f64, and min and max of a floating-point type without modifiers: a number wins over a NaN.
 uint64_t add_f64(uint64_t a, uint64_t b);
 uint64_t least_or_greatest(Type type, bool is_max, uint64_t a, uint64_t b);
-void decode_float(Decoder& decoder, const Instruction& instruction, Words& words, Type type);
-void decode_float_compare(Decoder& decoder, const Instruction& instruction, Words& words, Type type);
+void decode_float(Decoder& decoder, const PtxInstruction& instruction, Words& words, Type type);
+void decode_float_compare(Decoder& decoder, const PtxInstruction& instruction, Words& words, Type type);
 
 }  // namespace bitmma::kernel

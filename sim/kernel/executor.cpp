@@ -11,16 +11,19 @@
 #include "bitmma/core/bits.hpp"
 #include "bitmma/core/interrupt.hpp"
 #include "bitmma/core/text.hpp"
+#include "calls.hpp"
 #include "flow.hpp"
+#include "unwritten.hpp"
 
 namespace bitmma::kernel {
 namespace {
 
 constexpr uint64_t quantum = 1 << 16;  // instructions that a warp runs before the next one gets its turn
+constexpr int most_long_turns = 4;     // whole turns of some lanes of a warp, after which the others wait no longer
 
 std::string print_place(const Program& program, int instruction) {
   if (instruction < 0) return "the kernel's end";
-  const Instruction& statement = program.entry.instructions[static_cast<size_t>(instruction)];
+  const PtxInstruction& statement = program.entry.instructions[static_cast<size_t>(instruction)];
   std::string place = fmt::format("PTX line {}, {}", statement.line, shortened(statement.text, 120));
   if (statement.source_line > 0) place += fmt::format(" (source line {})", statement.source_line);
   return place;
@@ -56,23 +59,24 @@ class Executor::State {
       if (launch.checks) {
         cta.shared_states.resize(cta.shared.size());
         cta.local_states.resize(cta.local.size());
-        cta.uses.resize(cta.shared.size());
-        cta.read_epochs.resize(cta.shared.size() * warps);
-        cta.used_units.resize(cta.shared.size() / 16 + 1);
+        cta.uses.resize(cta.shared.size(), warps);
       }
       cta.warps.resize(warps);
       cta.warpgroups.resize((warps + 3) / 4);
     }
+    cluster_.heap = memory.heap;
     files_.resize(cluster_.ctas.size() * warps * program.file_bytes + 64);
   }
 
   /// Runs the cluster `id`; `index` is its position in the order of all clusters. Throws PlacedFault.
-  void run(const std::array<int64_t, 3>& id, size_t index) {
+  void run(const std::array<int64_t, 3>& id, size_t index, ClusterQueue& queue) {
     cluster_.index = index;
+    cluster_.queue = &queue;
     begin(id);
     try {
       run_warps();
-    } catch (const Fault& fault) {
+      if (!cluster_.printed.empty()) printed_.emplace_back(index, std::exchange(cluster_.printed, {}));
+    } catch (const KernelFault& fault) {
       throw PlacedFault{index, place(fault)};
     } catch (const Error& error) {
       Violation violation = error.violations().front();
@@ -84,6 +88,7 @@ class Executor::State {
 
   uint64_t thread_instructions() const { return thread_instructions_; }
   const Warnings& warnings() const { return cluster_.warnings; }
+  const std::vector<std::pair<size_t, std::string>>& printed() const { return printed_; }
 
  private:
   int instruction_of(const Warp& warp) const {
@@ -96,7 +101,7 @@ class Executor::State {
     return warp.waits ? program_.ops[static_cast<size_t>(warp.pc) - 1].instruction : instruction_of(warp);
   }
 
-  Violation place(const Fault& fault) const {
+  Violation place(const KernelFault& fault) const {
     std::string where = print_block(*current_->cta);
     if (fault.lane >= 0) where += ", " + print_thread(*current_->cta, current_->index, fault.lane);
     if (fault.code != ViolationCode::deadlock) where += ", " + print_place(program_, instruction_of(*current_));
@@ -105,9 +110,9 @@ class Executor::State {
 
   uint64_t address_of(const Cta& cta, int variable, uint64_t offset) const {
     const auto index = static_cast<size_t>(variable);
-    const Variable& one = program_.variables[index];
-    if (one.space == Space::global) return addresses_[index] + offset;
-    const uint64_t begin = one.space == Space::shared ? address_in(cta.rank, shared_begin) : 0;
+    const Variable& declared = program_.variables[index];
+    if (declared.space == Space::global) return addresses_[index] + offset;
+    const uint64_t begin = declared.space == Space::shared ? address_in(cta.rank, shared_begin) : 0;
     return begin + static_cast<uint64_t>(program_.variable_offsets[index]) + offset;
   }
 
@@ -133,8 +138,7 @@ class Executor::State {
     std::ranges::fill(cta.shared_states, uint8_t{unwritten});
     std::ranges::fill(cta.local, uint8_t{0});
     std::ranges::fill(cta.local_states, uint8_t{unwritten});
-    std::ranges::fill(cta.uses, ByteUse{});
-    std::ranges::fill(cta.used_units, uint8_t{0});
+    cta.uses.clear();
     for (Barrier& barrier : cta.barriers) barrier = {};
     for (Warpgroup& group : cta.warpgroups) group = {};
     cta.bulk_copies.clear();
@@ -228,6 +232,19 @@ class Executor::State {
 
   template <bool is_traced>
   void run_warp(Warp& warp) {
+    if (run_turn<is_traced>(warp) || ++warp.long_turns < most_long_turns) return;
+    // From the first time on that lanes run apart, they change with each turn.
+    if (warp.take_turns()) {
+      warp.long_turns = most_long_turns;
+      if (warp.active == 0) next_level(warp);
+    } else {
+      warp.long_turns = 0;
+    }
+  }
+
+  /// False if the warp ran for all of its turn.
+  template <bool is_traced>
+  bool run_turn(Warp& warp) {
     const Op* const ops = program_.ops.data();
     const uint64_t end = warp.steps + quantum;
     struct Count {
@@ -240,7 +257,7 @@ class Executor::State {
     }
     while (warp.steps < end) {
       if (warp.pc == warp.reconverge) {
-        if (!next_level(warp)) break;
+        if (!next_level(warp)) return true;
         continue;
       }
       const Op& op = ops[warp.pc];
@@ -250,6 +267,7 @@ class Executor::State {
         const Mask predicate = warp.mask_of(op.guard);
         mask &= op.guard_negated ? ~predicate : predicate;
       }
+      if (warp.unwritten) follow_unwritten(warp, op, mask);
       if ((++warp.steps & 0x3FF) == 0) check_interrupt();
       count.executed += mask == all_lanes ? lanes : static_cast<uint64_t>(__builtin_popcount(mask));
       if (op.control == Control::none) {
@@ -264,8 +282,9 @@ class Executor::State {
         if (warp.status == WarpStatus::ready || warp.status == WarpStatus::done) tell_step(op, ran_);
         else if ((ran_ >> tracer_.lane & 1) != 0) tracer_.pending = &op;
       }
-      if (!goes_on) break;
+      if (!goes_on) return true;
     }
+    return false;
   }
 
   /// Reports the traced thread's step if the thread ran the Op and the Op is the last of its instruction.
@@ -273,7 +292,7 @@ class Executor::State {
     if ((ran >> tracer_.lane & 1) == 0 || op.instruction < 0) return;
     const Op* const next = &op + 1;
     if (next < program_.ops.data() + program_.ops.size() && next->instruction == op.instruction) return;
-    const Instruction& instruction = program_.entry.instructions[static_cast<size_t>(op.instruction)];
+    const PtxInstruction& instruction = program_.entry.instructions[static_cast<size_t>(op.instruction)];
     ThreadStep step{.line = instruction.line, .source_line = instruction.source_line, .text = instruction.text};
     const Warp& warp = *tracer_.warp;
     const auto lane = static_cast<size_t>(tracer_.lane);
@@ -299,7 +318,7 @@ class Executor::State {
   void check_registers(Warp& warp, const Op& op) {
     if (op.instruction < 0 || !launch_.checks || cluster_.warnings.early_read) return;
     std::vector<uint32_t>& groups = warp.group_of_register;
-    const Instruction& instruction = program_.entry.instructions[static_cast<size_t>(op.instruction)];
+    const PtxInstruction& instruction = program_.entry.instructions[static_cast<size_t>(op.instruction)];
     const bool is_copy = instruction.row->passes == Passes::value;
     uint32_t newest = 0;
     for (const int reg : program_.reads[static_cast<size_t>(op.instruction)]) {
@@ -331,23 +350,9 @@ class Executor::State {
         ++warp.pc;
         complete_cluster_barrier(cluster_);
         return warp.active != 0 || next_level(warp);
-      case Control::converge: {
+      case Control::converge:
         if (mask == 0) return ++warp.pc, true;
-        const Mask members = warp.lanes_of<const uint32_t>(op.e)[__builtin_ctz(mask)];
-        if (!gather(warp, mask, members & warp.live)) return warp.status == WarpStatus::ready;
-        Mask here = warp.active;
-        if (op.guard != Op::no_slot) here &= op.guard_negated ? ~warp.mask_of(op.guard) : warp.mask_of(op.guard);
-        if ((here & ~members) != 0 && op.run) {
-          const Mask outside = here & ~members;
-          fault(ViolationCode::undefined_by_ptx, __builtin_ctz(outside),
-                fmt::format("a membermask {:#x} without this lane", members),
-                "a membermask that includes every lane that executes the instruction");
-        }
-        if (op.run) op.run(warp, op, here);
-        ran_ = here;
-        ++warp.pc;
-        return true;
-      }
+        return converge(warp, op, mask);
       case Control::barrier: {
         if (mask == 0) return ++warp.pc, true;
         if (!gather(warp, mask, warp.live)) return warp.status == WarpStatus::ready;
@@ -366,15 +371,96 @@ class Executor::State {
         return !warp.waits;
       case Control::cluster_arrive: arrive_at_cluster(warp, mask); return true;
       case Control::cluster_wait: return wait_for_cluster(warp, mask);
+      case Control::call:
+        if (mask == 0) return ++warp.pc, true;
+        call(warp, op);
+        return true;
+      case Control::return_:
+        warp.return_from_call(mask);
+        ++warp.pc;
+        return warp.active != 0 || next_level(warp);
       case Control::none: break;
     }
     return false;
+  }
+
+  /// A call of a subroutine. Lanes that call other functions do so after the first ones have returned.
+  void call(Warp& warp, const Op& op) {
+    const auto& details = *static_cast<const SubroutineCall*>(op.details);
+    int number = details.subroutine;
+    if (number < 0) {
+      const auto* functions = warp.lanes_of<const uint64_t>(details.function);
+      const int first = __builtin_ctz(warp.active);
+      const auto code = std::ranges::find(program_.subroutines, functions[first], &SubroutineCode::function);
+      if (code == program_.subroutines.end())
+        fault(ViolationCode::undefined_by_ptx, first, fmt::format("a call of {:#x}", functions[first]),
+              "the address of a function of the module");
+      number = static_cast<int>(code - program_.subroutines.begin());
+      Mask same = 0;
+      for_each_lane(warp.active, [&](int lane) { same |= Mask{functions[lane] == functions[first]} << lane; });
+      if (same != warp.active) warp.part(same, warp.pc + 1);
+    }
+    const SubroutineCode& code = program_.subroutines[static_cast<size_t>(number)];
+    begin_activation(warp, code, details);
+    warp.call(code.begin);
+  }
+
+  static Mask lanes_with(const Warp& warp, const Op& op, Mask mask, Mask members) {
+    Mask same = 0;
+    for_each_lane(mask, [&](int lane) { same |= Mask{warp.lanes_of<const uint32_t>(op.e)[lane] == members} << lane; });
+    return same;
+  }
+
+  /// An instruction with a membermask. Lanes with different masks are groups of their own, as the tiles of cooperative
+  /// groups are: each runs when all its members are here.
+  bool converge(Warp& warp, const Op& op, Mask mask) {
+    const auto members_of = [&](Mask of) { return warp.lanes_of<const uint32_t>(op.e)[__builtin_ctz(of)]; };
+    const Mask members = members_of(mask), same = lanes_with(warp, op, mask, members);
+    if (same == mask) return converge_group(warp, op, mask, members);
+    Mask complete = 0, waiting = 0;
+    for (Mask left = mask; left != 0;) {
+      const Mask of_group = members_of(left), group = lanes_with(warp, op, left, of_group);
+      left &= ~group;
+      if ((of_group & warp.live & ~group) != 0) {
+        waiting |= group;
+        continue;
+      }
+      run_group(warp, op, group, of_group);
+      complete |= group;
+    }
+    ran_ = complete;
+    if (waiting == 0) return ++warp.pc, true;
+    // The lanes that are through go on; of the others each group arrives for itself.
+    const Mask of_group = members_of(waiting), group = lanes_with(warp, op, waiting, of_group);
+    warp.set_aside(warp.active & ~waiting, warp.pc + 1);
+    warp.set_aside(waiting & ~group, warp.pc);
+    return converge_group(warp, op, group, of_group);
+  }
+
+  bool converge_group(Warp& warp, const Op& op, Mask mask, Mask members) {
+    if (!gather(warp, mask, members & warp.live)) return warp.status == WarpStatus::ready;
+    Mask here = warp.active;
+    if (op.guard != Op::no_slot) here &= op.guard_negated ? ~warp.mask_of(op.guard) : warp.mask_of(op.guard);
+    run_group(warp, op, here, members);
+    ran_ = here;
+    ++warp.pc;
+    return true;
+  }
+
+  static void run_group(Warp& warp, const Op& op, Mask group, Mask members) {
+    if (!op.run) return;
+    if (const Mask outside = group & ~members; outside != 0)
+      fault(ViolationCode::undefined_by_ptx, __builtin_ctz(outside),
+            fmt::format("a membermask {:#x} without this lane", members),
+            "a membermask that includes every lane that executes the instruction");
+    op.run(warp, op, group);
   }
 
   /// Switches to the next lanes that can run. False if there are none now.
   bool next_level(Warp& warp) {
     switch (warp.next()) {
       case Divergence::Next::runs: return true;
+      case Divergence::Next::returned: end_activation(warp, warp.active); return warp.active != 0 || next_level(warp);
       case Divergence::Next::ended:
         warp.status = WarpStatus::done;
         complete_barriers(*warp.cta);
@@ -434,21 +520,25 @@ class Executor::State {
   Mask ran_ = 0;  // lanes that ran the last control Op
   Tracer tracer_ = {};
   uint64_t thread_instructions_ = 0;
+  std::vector<std::pair<size_t, std::string>> printed_ = {};
 };
 
 Executor::Executor(const Program& program, const Launch& launch, SharedByClusters& memory)
     : state_(std::make_unique<State>(program, launch, memory)) {}
 Executor::~Executor() = default;
 
-BITMMA_IN_ENVIRONMENT void Executor::run(const std::array<int64_t, 3>& id, size_t index) { state_->run(id, index); }
+BITMMA_IN_ENVIRONMENT void Executor::run(const std::array<int64_t, 3>& id, size_t index, ClusterQueue& queue) {
+  state_->run(id, index, queue);
+}
 uint64_t Executor::thread_instructions() const { return state_->thread_instructions(); }
 const Warnings& Executor::warnings() const { return state_->warnings(); }
+const std::vector<std::pair<size_t, std::string>>& Executor::printed() const { return state_->printed(); }
 
 int64_t executor_bytes(const Program& program, const Launch& launch) {
   const std::array<int64_t, 3>& cluster = *launch.cluster;
   const int64_t warps = (launch.block[0] * launch.block[1] * launch.block[2] + lanes - 1) / lanes,
                 shared = shared_begin + program.shared_bytes + launch.dynamic_shared_bytes;
-  const int64_t checks = launch.checks ? 1 + static_cast<int64_t>(sizeof(ByteUse)) + 4 * warps : 0,
+  const int64_t checks = launch.checks ? 1 + SharedUses::bytes_for_byte(warps) : 0,
                 local = warps * lanes * program.local_bytes * (launch.checks ? 2 : 1);
   return cluster[0] * cluster[1] * cluster[2] * (warps * int64_t{program.file_bytes} + shared * (1 + checks) + local);
 }

@@ -19,10 +19,11 @@ struct PlacedFault {
 
 /// The memory of a launch that its clusters share.
 struct SharedByClusters {
-  std::vector<Region> regions = {};               // in ascending order of their addresses
+  std::vector<GlobalRegion> regions = {};         // in ascending order of their addresses
   std::vector<uint64_t> variable_addresses = {};  // of each variable in .global memory
   std::vector<uint8_t> params = {};
   std::span<uint8_t> constants = {};
+  Heap* heap = nullptr;  // of kernels that call malloc
 };
 
 /// Runs clusters one after the other. Its arguments must outlive it.
@@ -32,11 +33,14 @@ class Executor {
   ~Executor();
   Executor(Executor&&) = delete;
 
-  /// Runs the cluster `id`; `index` is its position in the order of all clusters. Throws PlacedFault, and Stopped.
-  void run(const std::array<int64_t, 3>& id, size_t index);
+  /// Runs the cluster `id`; `index` is its position in the order of all clusters, and `queue` those that it may take
+  /// over. Throws PlacedFault, and Stopped.
+  void run(const std::array<int64_t, 3>& id, size_t index, ClusterQueue& queue);
 
   uint64_t thread_instructions() const;
   const Warnings& warnings() const;
+  /// What each cluster printed, by its position.
+  const std::vector<std::pair<size_t, std::string>>& printed() const;
 
  private:
   class State;

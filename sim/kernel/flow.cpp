@@ -15,9 +15,9 @@ std::vector<int> post_dominators(const std::vector<Block>& blocks) {
   for (int block = 0; block < n; ++block) {
     std::vector<int> next = blocks[static_cast<size_t>(block)].successors;
     if (next.empty()) next.push_back(n);
-    for (const int one : next) {
-      before[static_cast<size_t>(block)].push_back(one);
-      after[static_cast<size_t>(one)].push_back(block);
+    for (const int successor : next) {
+      before[static_cast<size_t>(block)].push_back(successor);
+      after[static_cast<size_t>(successor)].push_back(block);
     }
   }
   // Post-order traversal from the exit, without recursion.
@@ -29,10 +29,10 @@ std::vector<int> post_dominators(const std::vector<Block>& blocks) {
     auto& [block, next] = stack.back();
     const auto& ways = after[static_cast<size_t>(block)];
     if (next < ways.size()) {
-      const int one = ways[next++];
-      if (!reached[static_cast<size_t>(one)]) {
-        reached[static_cast<size_t>(one)] = true;
-        stack.push_back({one, 0});
+      const int predecessor = ways[next++];
+      if (!reached[static_cast<size_t>(predecessor)]) {
+        reached[static_cast<size_t>(predecessor)] = true;
+        stack.push_back({predecessor, 0});
       }
     } else {
       number[static_cast<size_t>(block)] = static_cast<int>(order.size());
@@ -53,24 +53,24 @@ std::vector<int> post_dominators(const std::vector<Block>& blocks) {
     changed = false;
     for (auto at = order.rbegin(); at != order.rend(); ++at) {
       if (*at == n) continue;
-      int found = -1;
+      int nearest = -1;
       for (const int next : before[static_cast<size_t>(*at)]) {
         if (dominator[static_cast<size_t>(next)] < 0) continue;
-        found = found < 0 ? next : meet(found, next);
+        nearest = nearest < 0 ? next : meet(nearest, next);
       }
-      if (found >= 0 && dominator[static_cast<size_t>(*at)] != found) {
-        dominator[static_cast<size_t>(*at)] = found;
+      if (nearest >= 0 && dominator[static_cast<size_t>(*at)] != nearest) {
+        dominator[static_cast<size_t>(*at)] = nearest;
         changed = true;
       }
     }
   }
-  for (int& one : dominator) one = one == n ? -1 : one;
+  for (int& parent : dominator) parent = parent == n ? -1 : parent;
   return dominator;
 }
 
 }  // namespace
 
-Effects effects_of(const Instruction& instruction) {
+Effects effects_of(const PtxInstruction& instruction) {
   Effects effects;
   if (instruction.guard >= 0) effects.reads.push_back(instruction.guard);
   for_each_register(instruction.operands, [&](const Operand& operand) {
@@ -91,17 +91,17 @@ std::vector<std::vector<int>> writers_of(const Entry& entry) {
   return writers;
 }
 
-bool is_branch(const Instruction& instruction) { return instruction.row->jump == Jump::branch; }
-bool leaves(const Instruction& instruction) {
+bool is_branch(const PtxInstruction& instruction) { return instruction.row->jump == Jump::branch; }
+bool leaves(const PtxInstruction& instruction) {
   return instruction.row->jump == Jump::ret || instruction.row->jump == Jump::exit;
 }
 
-Flow flow_of(const Entry& entry, bool (*ends_block)(const Instruction&)) {
+Flow flow_of(const Entry& entry, bool (*ends_block)(const PtxInstruction&)) {
   const int count = static_cast<int>(entry.instructions.size());
   std::vector<bool> begins(static_cast<size_t>(count) + 1);
   begins[0] = true;
   for (int i = 0; i < count; ++i) {
-    const Instruction& instruction = entry.instructions[static_cast<size_t>(i)];
+    const PtxInstruction& instruction = entry.instructions[static_cast<size_t>(i)];
     // Labels that no branch targets, such as those of debug information, start no block.
     if (is_branch(instruction) && !instruction.operands.empty() && instruction.operands.back().target >= 0)
       begins[static_cast<size_t>(instruction.operands.back().target)] = true;
@@ -117,7 +117,7 @@ Flow flow_of(const Entry& entry, bool (*ends_block)(const Instruction&)) {
   }
   for (size_t b = 0; b < flow.blocks.size(); ++b) {
     Block& block = flow.blocks[b];
-    const Instruction& last = entry.instructions[static_cast<size_t>(block.end) - 1];
+    const PtxInstruction& last = entry.instructions[static_cast<size_t>(block.end) - 1];
     const bool always = last.guard < 0;
     if (is_branch(last)) {
       const int target = last.operands.empty() ? -1 : last.operands.back().target;

@@ -28,15 +28,15 @@ struct Effects {
   std::vector<int> writes = {}, reads = {};
 };
 
-Effects effects_of(const Instruction& instruction);
+Effects effects_of(const PtxInstruction& instruction);
 
 /// For each register: the instructions that write it, in ascending order.
 std::vector<std::vector<int>> writers_of(const Entry& entry);
 
-bool is_branch(const Instruction& instruction);
-bool leaves(const Instruction& instruction);
+bool is_branch(const PtxInstruction& instruction);
+bool leaves(const PtxInstruction& instruction);
 
 /// `ends_block`: further instructions that end a block.
-Flow flow_of(const Entry& entry, bool (*ends_block)(const Instruction&) = nullptr);
+Flow flow_of(const Entry& entry, bool (*ends_block)(const PtxInstruction&) = nullptr);
 
 }  // namespace bitmma::kernel

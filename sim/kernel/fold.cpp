@@ -28,10 +28,10 @@ constexpr uint64_t one_f32 = 0x3F800000, minus_one_f32 = 0xBF800000;
 /// Instructions that the search for constants may look at before it gives up.
 constexpr uint64_t most_steps = uint64_t{1} << 23;
 
-bool is_approximate(const Instruction& instruction) { return has_one_of(instruction, {Word::approx, Word::full}); }
+bool is_approximate(const PtxInstruction& instruction) { return has_one_of(instruction, {Word::approx, Word::full}); }
 
 /// Conversions that ptxas folds. It does not fold those from 64-bit integers and most of those from 16-bit floats.
-bool is_folded_cvt(const Instruction& instruction) {
+bool is_folded_cvt(const PtxInstruction& instruction) {
   if (instruction.words.size() < 3 || has_one_of(instruction, {Word::rz, Word::rm, Word::rp, Word::rna, Word::rs,
                                                                Word::relu, Word::satfinite, Word::pack}))
     return false;
@@ -47,7 +47,7 @@ bool is_folded_cvt(const Instruction& instruction) {
 /// Instructions that ptxas folds if their operands are constants: those whose rows name the type. It does not fold
 /// roundings other than to nearest, minima and maxima of three numbers, and those with .NaN or .xorsign. Read from SASS
 /// of ptxas 13.0, one instruction per kernel: tests/kernel/fold_test.cpp.
-bool is_folded(const Instruction& instruction) {
+bool is_folded(const PtxInstruction& instruction) {
   const auto type = last_type(instruction);
   if (instruction.is_refused || instruction.operands.empty() || !type || has_word(instruction, Word::cc)) return false;
   if (instruction.row->name == Word::cvt) return is_folded_cvt(instruction);
@@ -73,9 +73,9 @@ bool replace_known(Operand& operand, const Known& known) {
     case Kind::vector:
       return std::ranges::all_of(operand.elements, [&](Operand& element) { return replace_known(element, known); });
     case Kind::reg: {
-      const auto found = known.find(operand.reg);
-      if (found == known.end()) return false;
-      operand = constant_operand(operand.negated ? found->second ^ 1 : found->second);
+      const auto entry = known.find(operand.reg);
+      if (entry == known.end()) return false;
+      operand = constant_operand(operand.negated ? entry->second ^ 1 : entry->second);
       return true;
     }
     default: return false;
@@ -95,7 +95,7 @@ Entry rewritten(const Entry& entry, const Append& append) {
   }
   place.push_back(static_cast<int>(result.instructions.size()));
   for (const auto& [at, name] : entry.labels) result.labels.emplace(place[static_cast<size_t>(at)], name);
-  for (Instruction& instruction : result.instructions) {
+  for (PtxInstruction& instruction : result.instructions) {
     if (is_branch(instruction) && !instruction.operands.empty() && instruction.operands.back().target >= 0)
       instruction.operands.back().target = place[static_cast<size_t>(instruction.operands.back().target)];
   }
@@ -118,20 +118,20 @@ class Folder {
   }
 
  private:
-  const Instruction& at(int index) const { return entry_.instructions[static_cast<size_t>(index)]; }
+  const PtxInstruction& at(int index) const { return entry_.instructions[static_cast<size_t>(index)]; }
 
   /// Whether the guard holds, if it is known.
-  static std::optional<bool> guard_of(const Instruction& instruction, const Known& known) {
+  static std::optional<bool> guard_of(const PtxInstruction& instruction, const Known& known) {
     if (instruction.guard < 0) return true;
-    const auto found = known.find(instruction.guard);
-    if (found == known.end()) return std::nullopt;
-    return (found->second != 0) != instruction.guard_negated;
+    const auto entry = known.find(instruction.guard);
+    if (entry == known.end()) return std::nullopt;
+    return (entry->second != 0) != instruction.guard_negated;
   }
 
   /// Values of the registers that an instruction writes; nothing if they are unknown.
-  std::optional<Known> values_of(const Instruction& instruction, const Known& known) const {
+  std::optional<Known> values_of(const PtxInstruction& instruction, const Known& known) const {
     if (!is_folded(instruction)) return std::nullopt;
-    Instruction constant = instruction;
+    PtxInstruction constant = instruction;
     constant.guard = -1;
     if (const auto chosen = chosen_operand(instruction, known); chosen > 0) {
       constant.operands = {instruction.operands[0], instruction.operands[chosen]};
@@ -148,7 +148,7 @@ class Folder {
   /// Results of constants that differ from those of the instruction, which returns the GPU's own NaN: ptxas changes the
   /// sign of a NaN, takes x for x * 1 and for the smaller of x and x, and makes other NaNs quiet. Measured on an H100:
   /// data/kernels/instructions.py.
-  static std::optional<uint64_t> compile_time_result(const Instruction& constant) {
+  static std::optional<uint64_t> compile_time_result(const PtxInstruction& constant) {
     const auto type = last_type(constant);
     const Word name = constant.row->name;
     if (!type || constant.operands[0].kind != Kind::reg || constant.operands.size() < 2) return std::nullopt;
@@ -185,7 +185,7 @@ class Folder {
   }
 
   /// The operand that a selp with a known predicate selects; 0 if there is none.
-  static size_t chosen_operand(const Instruction& instruction, const Known& known) {
+  static size_t chosen_operand(const PtxInstruction& instruction, const Known& known) {
     if (instruction.row->name != Word::selp || instruction.operands.size() != 4 ||
         instruction.operands[0].kind != Kind::reg)
       return 0;
@@ -199,7 +199,7 @@ class Folder {
     return static_cast<uint32_t>(operand.value);
   }
 
-  static std::optional<Known> approximation_of(const Instruction& statement) {
+  static std::optional<Known> approximation_of(const PtxInstruction& statement) {
     if (last_type(statement) != Type::f32 || statement.operands[0].kind != Kind::reg) return std::nullopt;
     const MathInstruction instruction = parse_math_instruction(statement.opcode);
     const std::optional<uint32_t> a = word_of(statement.operands[1]);
@@ -219,7 +219,7 @@ class Folder {
   }
 
   /// The results of an instruction whose operands are all constants; the executor runs it alone.
-  std::optional<Known> evaluated(Instruction instruction) const {
+  std::optional<Known> evaluated(PtxInstruction instruction) const {
     std::vector<int> results;
     for_each_register(std::span(instruction.operands).first(1),
                       [&](const Operand& operand) { results.push_back(operand.reg); });
@@ -260,7 +260,7 @@ class Folder {
   }
 
   /// Updates the known registers after an instruction.
-  void step(const Instruction& instruction, Known& known) const {
+  void step(const PtxInstruction& instruction, Known& known) const {
     const std::optional<bool> guard = guard_of(instruction, known);
     if (guard == false) return;
     std::optional<Known> values;
@@ -298,6 +298,10 @@ class Folder {
     is_reached_.resize(flow_.blocks.size());
     at_begin_.resize(flow_.blocks.size());
     reach(0, {});
+    // Calls reach the subroutines, of whose registers nothing is known.
+    for (int i = 1; i < std::ssize(entry_.instructions); ++i) {
+      if (at(i).subroutine != at(i - 1).subroutine) reach(flow_.block_of[static_cast<size_t>(i)], {});
+    }
     while (!work_.empty()) {
       const int index = *work_.begin();
       work_.erase(work_.begin());
@@ -311,7 +315,7 @@ class Folder {
       }
       Known known = known_at_begin(static_cast<size_t>(index));
       for (int i = block.begin; i + 1 < block.end; ++i) step(at(i), known);
-      const Instruction& last = at(block.end - 1);
+      const PtxInstruction& last = at(block.end - 1);
       const std::optional<bool> guard = guard_of(last, known);
       step(last, known);
       const bool is_decided = is_branch(last) && last.guard >= 0 && guard;
@@ -325,7 +329,7 @@ class Folder {
 
   /// Appends what replaces an instruction, and updates the known registers.
   void append(int index, Known& known, Entry& result) const {
-    Instruction instruction = at(index);
+    PtxInstruction instruction = at(index);
     // What the operands are before the instruction, which may overwrite them.
     const std::optional<bool> guard = guard_of(instruction, known);
     if (guard == false) return;
@@ -368,7 +372,7 @@ class Folder {
   }
 
   /// 1 or -1 if it is the second factor of an f32 product: ptxas emits a copy or a sign change, which keep NaNs.
-  static std::optional<uint64_t> unit_factor_of(const Instruction& product, const Known& known) {
+  static std::optional<uint64_t> unit_factor_of(const PtxInstruction& product, const Known& known) {
     if (product.is_refused || !is(product, {Word::mul, Word::f32}) || product.operands.size() != 3) return std::nullopt;
     Operand factor = product.operands[2];
     if (!replace_known(factor, known) || factor.is_double) return std::nullopt;
@@ -377,7 +381,7 @@ class Folder {
   }
 
   /// Whether the branch leads to the next reachable instruction anyway.
-  bool is_next_reached(const Instruction& branch, int index) const {
+  bool is_next_reached(const PtxInstruction& branch, int index) const {
     const int target = branch.operands.empty() ? -1 : branch.operands.back().target;
     if (target <= index) return false;
     for (int i = index + 1; i < target; ++i) {
@@ -387,7 +391,7 @@ class Folder {
   }
 
   /// Replaces a quotient by a constant with a product by its reciprocal.
-  static void append_quotient(Instruction statement, const std::optional<Operand>& divisor, Entry& result) {
+  static void append_quotient(PtxInstruction statement, const std::optional<Operand>& divisor, Entry& result) {
     const std::optional<uint32_t> b = divisor ? word_of(*divisor) : std::nullopt;
     const MathInstruction instruction = parse_math_instruction(statement.opcode);
     const auto factors = b ? math::folded_divisor(instruction, *b) : std::nullopt;
@@ -429,7 +433,7 @@ class Folder {
   Known known_ = {};  // at the instruction that is being rewritten
 };
 
-bool is_approximate_ftz(const Instruction& instruction, Word name) {
+bool is_approximate_ftz(const PtxInstruction& instruction, Word name) {
   return !instruction.is_refused && instruction.row->name == name && last_type(instruction) == Type::f32 &&
          has_word(instruction, Word::approx) && has_word(instruction, Word::ftz);
 }
@@ -441,21 +445,21 @@ class Reciprocals {
   explicit Reciprocals(const Entry& entry) : entry_(entry) {
     const std::vector<std::vector<int>> writers = writers_of(entry);
     std::vector<int> reads(entry.registers.size());
-    for (const Instruction& instruction : entry.instructions) {
+    for (const PtxInstruction& instruction : entry.instructions) {
       if (instruction.guard >= 0) ++reads[static_cast<size_t>(instruction.guard)];
       for_each_register(instruction.operands, [&](const Operand& operand) {
         if (operand.role != Operand::Role::out) ++reads[static_cast<size_t>(operand.reg)];
       });
     }
     for (int i = 0; i < std::ssize(entry.instructions); ++i) {
-      const Instruction& outer = entry.instructions[static_cast<size_t>(i)];
+      const PtxInstruction& outer = entry.instructions[static_cast<size_t>(i)];
       if (!is_approximate_ftz(outer, Word::rcp) && !is_approximate_ftz(outer, Word::div)) continue;
       if (outer.operands.back().kind != Kind::reg || outer.operands[0].kind != Kind::reg) continue;
       const auto divisor = static_cast<size_t>(outer.operands.back().reg);
       if (writers[divisor].size() != 1) continue;
       const int inner = writers[divisor].front();
       if (replaced_.contains(inner)) continue;
-      const Instruction& instruction = entry.instructions[static_cast<size_t>(inner)];
+      const PtxInstruction& instruction = entry.instructions[static_cast<size_t>(inner)];
       if (instruction.guard >= 0 || instruction.operands.size() != 2) continue;
       const bool is_power = is_approximate_ftz(instruction, Word::ex2) && reads[divisor] == 1;
       if (is_power || is_approximate_ftz(instruction, Word::rcp)) inner_of_[i] = inner, replaced_.insert(i);
@@ -466,12 +470,12 @@ class Reciprocals {
   Entry replace() {
     if (inner_of_.empty()) return entry_;
     return rewritten(entry_, [this](int i, Entry& result) {
-      Instruction instruction = entry_.instructions[static_cast<size_t>(i)];
+      PtxInstruction instruction = entry_.instructions[static_cast<size_t>(i)];
       if (const auto argument = arguments_.find(i); argument != arguments_.end()) {
         argument->second = static_cast<int>(result.registers.size());
         result.registers.push_back({.name = "argument of " + instruction.text, .type = Type::f32});
         const bool is_power = instruction.row->name == Word::ex2;
-        Instruction copy = instruction;
+        PtxInstruction copy = instruction;
         copy.operands[0] = result_operand(argument->second);
         become(copy, {is_power ? Word::neg : Word::mov, Word::f32});
         result.instructions.push_back(std::move(copy));
@@ -507,12 +511,12 @@ class SignModifiers {
 
   Entry replace() const {
     return rewritten(entry_, [this](int i, Entry& result) {
-      Instruction instruction = at(i);
+      PtxInstruction instruction = at(i);
       std::vector<Word> signs;
       if (!instruction.is_refused) signs = replace_in(i, instruction, result);
       result.instructions.push_back(std::move(instruction));
       for (const Word name : signs) {
-        Instruction change = result.instructions.back();
+        PtxInstruction change = result.instructions.back();
         change.operands = {change.operands[0], change.operands[0]};
         change.operands[1].role = Operand::Role::in;
         become(change, {name, Word::f64});
@@ -521,10 +525,10 @@ class SignModifiers {
     });
   }
 
-  static bool changes_sign(const Instruction& instruction) {
+  static bool changes_sign(const PtxInstruction& instruction) {
     return instruction.row->passes == Passes::negated || instruction.row->passes == Passes::absolute;
   }
-  static bool is_sign_change(const Instruction& instruction) {
+  static bool is_sign_change(const PtxInstruction& instruction) {
     const auto type = last_type(instruction);
     return is_between_registers(instruction) && changes_sign(instruction) && type &&
            info(*type).kind == TypeClass::floating;
@@ -537,9 +541,9 @@ class SignModifiers {
     std::vector<Word> signs = {};
   };
 
-  const Instruction& at(int index) const { return entry_.instructions[static_cast<size_t>(index)]; }
+  const PtxInstruction& at(int index) const { return entry_.instructions[static_cast<size_t>(index)]; }
 
-  static bool is_between_registers(const Instruction& instruction) {
+  static bool is_between_registers(const PtxInstruction& instruction) {
     return !instruction.is_refused && instruction.guard < 0 && instruction.operands.size() == 2 &&
            instruction.operands[0].kind == Kind::reg && instruction.operands[1].kind == Kind::reg &&
            instruction.words.size() == 2;
@@ -556,7 +560,7 @@ class SignModifiers {
     for (;;) {
       const std::vector<int>& writers = writers_[static_cast<size_t>(source.reg)];
       if (writers.size() != 1 || !lasts(writers.front(), reader)) return source;
-      const Instruction& writer = at(writers.front());
+      const PtxInstruction& writer = at(writers.front());
       const bool is_copy = is_between_registers(writer) && writer.row->passes == Passes::value;
       if (!is_copy && !(is_sign_change(writer) && writer.words.back() == type)) return source;
       const std::vector<int>& before = writers_[static_cast<size_t>(writer.operands[1].reg)];
@@ -568,7 +572,7 @@ class SignModifiers {
   }
 
   /// Returns the sign changes that belong behind the instruction.
-  std::vector<Word> replace_in(int i, Instruction& instruction, Entry& result) const {
+  std::vector<Word> replace_in(int i, PtxInstruction& instruction, Entry& result) const {
     const Word type = instruction.words.back();
     if (is_sign_change(instruction) && instruction.row->passes == Passes::negated && type != Word::bf16x2) {
       const Source source = source_of(instruction.operands[1].reg, i, type);
@@ -588,7 +592,7 @@ class SignModifiers {
         if (operand.kind != Kind::reg) continue;
         const Source source = source_of(operand.reg, i, Word::f32);
         for (size_t s = 0; s < source.signs.size(); ++s) {
-          Instruction change = instruction;
+          PtxInstruction change = instruction;
           change.guard = -1;
           const int changed = static_cast<int>(result.registers.size());
           result.registers.push_back({.name = fmt::format("sign in {}", instruction.text), .type = Type::b32});

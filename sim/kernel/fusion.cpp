@@ -18,7 +18,7 @@ using Kind = Operand::Kind;
 
 constexpr std::string_view measured = "SASS of ptxas 13.0 for sm_90a, tests/kernel/fusion_test.cpp";
 
-constexpr auto rows = std::to_array<FusionRow>({
+constexpr auto fusion_table = std::to_array<FusionRow>({
     {"one use", "a product is fused into a sum if that sum, in the same block, is its only use", true, measured},
     {"several uses",
      "a product whose uses are all sums in the same block is fused into each of them, unless one has already fused its "
@@ -37,15 +37,15 @@ constexpr auto rows = std::to_array<FusionRow>({
     {"guarded product", "a product under a guard is not fused", false, measured},
     {"taken", "the sum has fused its other operand", false, measured},
 });
-constexpr std::string_view row(size_t i) { return rows[i].name; }
+constexpr std::string_view row(size_t i) { return fusion_table[i].name; }
 
-std::optional<Type> floating_type(const Instruction& instruction) {
+std::optional<Type> floating_type(const PtxInstruction& instruction) {
   const auto type = last_type(instruction);
   if (!type || info(*type).kind != TypeClass::floating) return std::nullopt;
   return type;
 }
 
-bool is_product(const Instruction& instruction) {
+bool is_product(const PtxInstruction& instruction) {
   const auto type = floating_type(instruction);
   if (instruction.is_refused || !type || has_word(instruction, Word::sat) || instruction.operands.empty() ||
       instruction.operands[0].kind != Kind::reg)
@@ -64,14 +64,14 @@ bool is_product(const Instruction& instruction) {
   }
   return false;
 }
-bool is_sum(const Instruction& instruction) {
+bool is_sum(const PtxInstruction& instruction) {
   const Contraction part = instruction.row->contraction;
   return !instruction.is_refused && (part == Contraction::sum || part == Contraction::difference) &&
          floating_type(instruction) && !has_rounding(instruction) && instruction.operands.size() == 3 &&
          instruction.operands[0].kind == Kind::reg;
 }
 /// A copy or a negation, which ptxas looks through. A flushing one is a no-op if the product flushes too.
-bool is_transparent(const Instruction& instruction, bool product_flushes) {
+bool is_transparent(const PtxInstruction& instruction, bool product_flushes) {
   if (instruction.is_refused || instruction.guard >= 0 || instruction.operands.size() != 2 ||
       instruction.operands[0].kind != Kind::reg || instruction.operands[1].kind != Kind::reg)
     return false;
@@ -82,7 +82,7 @@ bool is_transparent(const Instruction& instruction, bool product_flushes) {
 
 /// ptxas splits the basic block before it contracts at the instructions whose rows say so, and at a branch around a
 /// guarded instruction with effects beyond its registers.
-bool splits_block(const Instruction& instruction) {
+bool splits_block(const PtxInstruction& instruction) {
   if (instruction.guard >= 0 && instruction.acts) return true;
   return instruction.row->ends_block && instruction.row->ends_block(instruction);
 }
@@ -95,7 +95,7 @@ class Fuser {
         flow_(flow_of(entry, splits_block)),
         live_(live_registers(entry, flow_)),
         accesses_(entry.registers.size()) {
-    for (const Instruction& instruction : entry.instructions) {
+    for (const PtxInstruction& instruction : entry.instructions) {
       effects_.push_back(effects_of(instruction));
       for (const std::vector<int>* registers : {&effects_.back().reads, &effects_.back().writes}) {
         for (const int reg : *registers) {
@@ -151,7 +151,7 @@ class Fuser {
     bool has_constant = false;  // a constant factor: sums in other blocks may join it
   };
 
-  const Instruction& at(int index) const { return entry_.instructions[static_cast<size_t>(index)]; }
+  const PtxInstruction& at(int index) const { return entry_.instructions[static_cast<size_t>(index)]; }
   const Effects& effects(int index) const { return effects_[static_cast<size_t>(index)]; }
 
   /// Whether a block after this one reads the register before it writes it.
@@ -170,9 +170,9 @@ class Fuser {
       if (at(i).acts) useful_[static_cast<size_t>(i)] = true, work.push_back(i);
     }
     while (!work.empty()) {
-      const int one = work.back();
+      const int instruction = work.back();
       work.pop_back();
-      for (const int reg : effects(one).reads) {
+      for (const int reg : effects(instruction).reads) {
         for (const int writer : writers(reg)) {
           if (useful_[static_cast<size_t>(writer)]) continue;
           useful_[static_cast<size_t>(writer)] = true;
@@ -186,14 +186,14 @@ class Fuser {
 
   /// A constant operand that needs no register: a number, a parameter of the entry or a constant of the module. Returns
   /// the number, or the address of the parameter or constant; nullptr if the operand is not constant.
-  const Operand* constant_of(const Operand& given) const {
-    const Operand* operand = &given;
+  const Operand* constant_of(const Operand& read) const {
+    const Operand* operand = &read;
     int reader = static_cast<int>(entry_.instructions.size());
     while (operand->kind != Kind::integer && operand->kind != Kind::real) {
       if (operand->kind != Kind::reg || writers(operand->reg).size() != 1) return nullptr;
       const int writer = writers(operand->reg).front();
       if (writer >= reader) return nullptr;  // neg %f1, %f1: the lookup would never end
-      const Instruction& instruction = at(writer);
+      const PtxInstruction& instruction = at(writer);
       if (instruction.row->name == Word::ld)
         return has_one_of(instruction, {Word::param, Word::const_}) ? &instruction.operands.back() : nullptr;
       if (instruction.row->passes == Passes::nothing || instruction.guard >= 0 || instruction.operands.size() != 2)
@@ -206,7 +206,7 @@ class Fuser {
   bool is_constant(const Operand& operand) const { return constant_of(operand) != nullptr; }
 
   /// A product by 1 or -1: ptxas emits a copy or a sign change.
-  bool has_unit_factor(const Instruction& product) const {
+  bool has_unit_factor(const PtxInstruction& product) const {
     if (product.row->contraction != Contraction::product) return false;
     return std::ranges::any_of(product.operands, [&](const Operand& operand) {
       const Operand* const number = &operand == product.operands.data() ? nullptr : constant_of(operand);
@@ -216,7 +216,7 @@ class Fuser {
     });
   }
 
-  bool has_constant_factor(const Instruction& product) const {
+  bool has_constant_factor(const PtxInstruction& product) const {
     const Contraction part = product.row->contraction;
     if (part == Contraction::product) return is_constant(product.operands[1]) || is_constant(product.operands[2]);
     return part == Contraction::quotient && product.operands[2].kind == Kind::real;  // a product with the reciprocal
@@ -244,7 +244,7 @@ class Fuser {
          ++access) {
       const int i = *access;
       if (!useful_[static_cast<size_t>(i)]) continue;
-      const Instruction& instruction = at(i);
+      const PtxInstruction& instruction = at(i);
       const Effects& of = effects(i);
       if (std::ranges::find(of.reads, reg) != of.reads.end()) {
         if (is_transparent(instruction, has_word(at(product.instruction), Word::ftz))) {
@@ -272,7 +272,7 @@ class Fuser {
   }
 
   bool fits(const Product& product, const Use& use) const {
-    const Instruction &mul = at(product.instruction), &sum = at(use.instruction);
+    const PtxInstruction &mul = at(product.instruction), &sum = at(use.instruction);
     return !use.leaves_block && use.operand > 0 && is_sum(sum) && mul.words.back() == sum.words.back() &&
            has_word(mul, Word::ftz) == has_word(sum, Word::ftz);
   }
@@ -315,9 +315,9 @@ class Fuser {
     const Product* best = nullptr;
     Use best_use;
     for (const int operand : {1, 2}) {
-      const auto found = product_of_.find({sum, operand});
-      if (found == product_of_.end()) continue;
-      const auto& [index, use] = found->second;
+      const auto entry = product_of_.find({sum, operand});
+      if (entry == product_of_.end()) continue;
+      const auto& [index, use] = entry->second;
       const Product& product = products_[index];
       if (!product.may_join || (product.uses.size() == 1) != single || is_taken_[index]) continue;
       if (best && product.uses.size() >= best->uses.size()) continue;
@@ -335,7 +335,7 @@ class Fuser {
   using Factor = std::tuple<Kind, int, uint64_t>;
   using Factors = std::pair<std::string_view, std::vector<Factor>>;
   Factors factors_of(const Product& product) const {
-    const Instruction& instruction = at(product.instruction);
+    const PtxInstruction& instruction = at(product.instruction);
     Factors factors{instruction.opcode, {}};
     for (size_t i = 1; i < instruction.operands.size(); ++i) {
       const Operand& operand = instruction.operands[i];
@@ -394,7 +394,7 @@ class Fuser {
   /// contract it if it unrolls the loop.
   bool leaves_loop(const Product& product) const {
     const size_t block = block_of(product.instruction);
-    const Instruction& instruction = at(product.instruction);
+    const PtxInstruction& instruction = at(product.instruction);
     const bool changes = std::ranges::any_of(instruction.operands, [&](const Operand& operand) {
       return &operand != &instruction.operands[0] && operand.kind == Kind::reg && writers(operand.reg).size() > 1;
     });
@@ -413,7 +413,7 @@ class Fuser {
   }
 
   void join(const Product& product, const Use& use) {
-    const Instruction &mul = at(product.instruction), &sum = at(use.instruction);
+    const PtxInstruction &mul = at(product.instruction), &sum = at(use.instruction);
     Join join{.product = product.instruction, .operand = use.operand};
     const bool subtracts = sum.row->contraction == Contraction::difference;
     join.negate_product = use.negated != (subtracts && use.operand == 2);
@@ -433,10 +433,10 @@ class Fuser {
 
   SassEvidence in_sass(int sum) const {
     if (statements_of_line_.at(at(sum).line).size() > 1) return SassEvidence::none;  // SASS cannot tell which
-    const auto found = sass_.find(at(sum).line);
-    if (found == sass_.end() || (found->second.fmas == 0 && found->second.sums == 0)) return SassEvidence::none;
-    if (found->second.fmas == 0) return SassEvidence::apart;
-    return found->second.sums == 0 ? SassEvidence::joined : SassEvidence::both;
+    const auto entry = sass_.find(at(sum).line);
+    if (entry == sass_.end() || (entry->second.fmas == 0 && entry->second.sums == 0)) return SassEvidence::none;
+    if (entry->second.fmas == 0) return SassEvidence::apart;
+    return entry->second.sums == 0 ? SassEvidence::joined : SassEvidence::both;
   }
 
   /// Joins or separates a sum as the SASS shows it. False if the SASS has an fma but no operand is a product.
@@ -491,11 +491,11 @@ class Fuser {
   /// Reports one row for each product and each sum that reads it.
   void tell(const std::map<int, Join>& by_rule, const std::set<int>& unexplained) {
     const auto joins = [](const std::map<int, Join>& joined, const Product& product, int sum) {
-      const auto found = joined.find(sum);
-      return found != joined.end() && found->second.product == product.instruction;
+      const auto entry = joined.find(sum);
+      return entry != joined.end() && entry->second.product == product.instruction;
     };
     for (const Product& product : products_) {
-      const Instruction& mul = at(product.instruction);
+      const PtxInstruction& mul = at(product.instruction);
       for (const Use& use : sass_.empty() ? product.uses : product.uses_anywhere) {
         if (use.leaves_block || use.operand == 0 || !is_sum(at(use.instruction))) continue;
         const int sum = use.instruction;
@@ -546,7 +546,7 @@ class Fuser {
 
 }  // namespace
 
-std::span<const FusionRow> fusion_rows() { return rows; }
+std::span<const FusionRow> fusion_rows() { return fusion_table; }
 
 Fusions fusions_of(const Entry& entry, const SassLines& sass) {
   if (entry.instructions.empty()) return {};

@@ -120,6 +120,10 @@ Memory::Contents::Variables& Memory::Contents::variables_of(const std::shared_pt
   const std::vector<Variable>& variables = module->variables;
   Variables loaded{.module = module, .addresses = std::vector<uint64_t>(variables.size()), .constants = {}};
   const std::vector<int64_t> places = kernel::places_of_constants(*module);
+  const auto function_of = [&](const Variable::Address& initialiser) {
+    const auto function = std::ranges::find(module->functions, initialiser.of, &kernel::Entry::name);
+    return function == module->functions.end() ? -1 : static_cast<int>(function - module->functions.begin());
+  };
   const auto index_of = [&](const Variable& variable, const Variable::Address& initialiser) {
     const auto of = std::ranges::find_if(
         variables, [&](const Variable& other) { return other.name == initialiser.of && other.space == Space::global; });
@@ -127,11 +131,13 @@ Memory::Contents::Variables& Memory::Contents::variables_of(const std::shared_pt
     throw Error({.code = ViolationCode::unsupported_ptx,
                  .field = fmt::format("PTX line {}", variable.line),
                  .seen = fmt::format("the address of {} in {}", initialiser.of, variable.name),
-                 .expected = "the address of a global variable"});
+                 .expected = "the address of a global variable or of a function with a body"});
   };
   // Nothing is added before all is known to be right.
   for (const Variable& variable : variables) {
-    for (const Variable::Address& initialiser : variable.addresses) index_of(variable, initialiser);
+    for (const Variable::Address& initialiser : variable.addresses) {
+      if (function_of(initialiser) < 0) index_of(variable, initialiser);
+    }
   }
   std::vector<uint8_t*> bytes_of_variable(variables.size());
   int64_t constant_bytes = 0;
@@ -161,8 +167,10 @@ Memory::Contents::Variables& Memory::Contents::variables_of(const std::shared_pt
   for (size_t i = 0; i < variables.size(); ++i) {
     for (const Variable::Address& initialiser : variables[i].addresses) {
       if (!bytes_of_variable[i]) continue;
+      const int function = function_of(initialiser);
       const uint64_t value =
-          loaded.addresses[index_of(variables[i], initialiser)] + static_cast<uint64_t>(initialiser.offset);
+          (function >= 0 ? kernel::function_address(function) : loaded.addresses[index_of(variables[i], initialiser)]) +
+          static_cast<uint64_t>(initialiser.offset);
       std::memcpy(bytes_of_variable[i] + initialiser.at, &value,
                   static_cast<size_t>(std::min(kernel::bytes_of(variables[i].type), 8)));
     }
@@ -170,8 +178,14 @@ Memory::Contents::Variables& Memory::Contents::variables_of(const std::shared_pt
   return modules.emplace(module.get(), std::move(loaded)).first->second;
 }
 
-std::vector<kernel::Region> Memory::Contents::regions(bool checks) {
-  std::vector<kernel::Region> all;
+kernel::Heap& Memory::Contents::device_heap(Memory& memory) {
+  constexpr int64_t bytes = int64_t{8} << 20;  // cudaLimitMallocHeapSize
+  if (heap.bytes == 0) heap = {.begin = memory.allocate(bytes, "heap of malloc"), .bytes = bytes};
+  return heap;
+}
+
+std::vector<kernel::GlobalRegion> Memory::Contents::regions(bool checks) {
+  std::vector<kernel::GlobalRegion> all;
   for (auto& [address, block] : blocks) {
     all.push_back({.begin = address,
                    .size = block.data.size(),

@@ -102,7 +102,7 @@ PtxEntry::PtxEntry(const PtxModule& ptx, const KernelOptions& options) : module_
   kernel::SassLines sass;
   if (options.sass) {
     std::set<int> lines;
-    for (const kernel::Instruction& instruction : entry.instructions) lines.insert(instruction.line);
+    for (const kernel::PtxInstruction& instruction : entry.instructions) lines.insert(instruction.line);
     sass = kernel::sass_lines(*options.sass, entry.name, lines);
   }
   kernel::assign_roles(module, entry, target_);

@@ -20,13 +20,14 @@ namespace bitmma {
 namespace kernel {
 namespace {
 
+constexpr size_t most_queues = 16;    // of clusters that may take each other's work over
 constexpr int64_t most_cluster = 16;  // blocks; CUDA guarantees 8, an H100 accepts 16 on request
 
 /// The launch with its cluster: the shape of .reqnctapercluster, or one block. With .blocksareclusters the grid counts
 /// clusters.
-Launch with_cluster(const PtxEntry& kernel, const Launch& given) {
+Launch with_cluster(const PtxEntry& kernel, const Launch& call) {
   const Entry& entry = kernel.program().entry;
-  Launch launch = given;
+  Launch launch = call;
   std::array<int64_t, 3> required{1, 1, 1};
   for (size_t i = 0; i < entry.required_cluster.size() && i < 3; ++i)
     required[i] = std::max<int64_t>(entry.required_cluster[i], 1);
@@ -76,7 +77,7 @@ std::vector<uint8_t> bytes_of_arguments(const PtxEntry& kernel, const Launch& la
             : device.map(argument.memory, !argument.is_unwritten, fmt::format("argument {} ({})", i, parameter.name));
     addresses.emplace(memory, address);
     if (argument.map) {
-      std::ranges::copy(std::bit_cast<std::array<uint8_t, tensor_map_bytes>>(pack(*argument.map, address)), to);
+      std::ranges::copy(pack(*argument.map, address).bytes(), to);
     } else {
       const uint64_t value = address + static_cast<uint64_t>(argument.offset_bytes);
       std::ranges::copy(std::bit_cast<std::array<uint8_t, 8>>(value), to);
@@ -86,19 +87,19 @@ std::vector<uint8_t> bytes_of_arguments(const PtxEntry& kernel, const Launch& la
 }
 
 /// Appends a violation.
-auto refusals_in(std::vector<Violation>& found) {
-  return [&found](std::string field, std::string seen, std::string expected, std::string fix = {}) {
-    found.push_back(
+auto refusals_in(std::vector<Violation>& violations) {
+  return [&violations](std::string field, std::string seen, std::string expected, std::string fix = {}) {
+    violations.push_back(
         {.field = std::move(field), .seen = std::move(seen), .expected = std::move(expected), .fix = std::move(fix)});
   };
 }
 
-void require_arguments(const PtxEntry& kernel, const Launch& launch, std::vector<Violation>& found) {
-  const auto refuse = refusals_in(found);
+void require_arguments(const PtxEntry& kernel, const Launch& launch, std::vector<Violation>& violations) {
+  const auto refuse = refusals_in(violations);
   if (launch.parameter_bytes) {
     const int64_t bytes = std::ssize(*launch.parameter_bytes), wanted = kernel.info().parameter_bytes();
     if (!launch.arguments.empty())
-      found.push_back({.code = ViolationCode::not_together, .field = "arguments", .seen = "parameter_bytes"});
+      violations.push_back({.code = ViolationCode::not_together, .field = "arguments", .seen = "parameter_bytes"});
     if (bytes != wanted) refuse("parameter_bytes", counted(bytes, "byte"), counted(wanted, "byte"));
     return;
   }
@@ -137,8 +138,8 @@ void require_arguments(const PtxEntry& kernel, const Launch& launch, std::vector
 
 void require_launch(const PtxEntry& kernel, const Launch& launch) {
   const Program& program = kernel.program();
-  std::vector<Violation> found;
-  const auto refuse = refusals_in(found);
+  std::vector<Violation> violations;
+  const auto refuse = refusals_in(violations);
   constexpr std::array<int64_t, 3> most_grid{0x7FFFFFFF, 65535, 65535}, most_block{1024, 1024, 64};
   for (size_t i = 0; i < 3; ++i) {
     const char axis = "xyz"[i];
@@ -150,7 +151,7 @@ void require_launch(const PtxEntry& kernel, const Launch& launch) {
       refuse(fmt::format("grid.{}", axis), std::to_string(launch.grid[i]),
              fmt::format("a multiple of the {} blocks of a cluster", cluster));
   }
-  if (!found.empty()) throw Error(std::move(found));
+  if (!violations.empty()) throw Error(std::move(violations));
   const int64_t threads = launch.block[0] * launch.block[1] * launch.block[2];
   if (threads > 1024) refuse("block", std::to_string(threads), "at most 1024 threads");
   const auto print_extents = [](const auto& extents) { return fmt::format("{}", fmt::join(extents, ",")); };
@@ -162,7 +163,7 @@ void require_launch(const PtxEntry& kernel, const Launch& launch) {
     break;
   }
   int64_t most = 1;
-  for (const int64_t one : program.entry.most_block) most *= one;
+  for (const int64_t bound : program.entry.most_block) most *= bound;
   if (!program.entry.most_block.empty() && threads > most)
     refuse("block", std::to_string(threads),
            fmt::format("at most {} threads, as .maxntid of the kernel requires", most));
@@ -180,12 +181,18 @@ void require_launch(const PtxEntry& kernel, const Launch& launch) {
     require("block", launch.trace->block[i], launch.grid[i]);
     require("thread", launch.trace->thread[i], launch.block[i]);
   }
-  require_arguments(kernel, launch, found);
+  require_arguments(kernel, launch, violations);
+  if (!program.chance.empty() && !launch.clock)
+    violations.push_back(
+        {.code = ViolationCode::missing_argument,
+         .field = "clock",
+         .seen = fmt::format("a kernel that reads {}, whose value varies from run to run", program.chance),
+         .fix = "with a clock such as 0 it gets values that do not vary"});
   if (launch.threads < 1) refuse("threads", std::to_string(launch.threads), "1 or more");
-  if (const int64_t bytes = executor_bytes(program, launch); found.empty() && bytes > launch.most_bytes)
+  if (const int64_t bytes = executor_bytes(program, launch); violations.empty() && bytes > launch.most_bytes)
     refuse("memory", fmt::format("{} bytes of registers, shared and local memory of a cluster", bytes),
            fmt::format("at most {}", launch.most_bytes), "a smaller block or cluster, or a higher limit");
-  if (!found.empty()) throw Error(std::move(found));
+  if (!violations.empty()) throw Error(std::move(violations));
 }
 
 }  // namespace
@@ -208,9 +215,9 @@ KernelArgument tensor_map_argument(std::span<uint8_t> memory, const TensorMap& m
   return {.memory = memory, .is_memory = true, .map = map};
 }
 
-LaunchReport launch(const PtxEntry& kernel, const Launch& given) {
+LaunchReport launch(const PtxEntry& kernel, const Launch& call) {
   using namespace kernel;
-  const Launch launch = with_cluster(kernel, given);
+  const Launch launch = with_cluster(kernel, call);
   require_launch(kernel, launch);
   const Program& program = kernel.program();
   Memory own;
@@ -220,28 +227,33 @@ LaunchReport launch(const PtxEntry& kernel, const Launch& given) {
   Memory::Contents::Variables& variables = device.contents().variables_of(kernel.module());
   memory.variable_addresses = variables.addresses;
   memory.constants = variables.constants;
+  if (program.has_heap) memory.heap = &device.contents().device_heap(device);
   memory.regions = device.contents().regions(launch.checks);
-  if (!launch.checks) device.contents().forget_states();  // nobody will know what it wrote
-  std::vector<Region>& regions = memory.regions;
+  if (!launch.checks) device.contents().forget_states();  // what it writes will be unknown
+  std::vector<GlobalRegion>& regions = memory.regions;
 
   std::array<int64_t, 3> grid{};  // in clusters
   for (size_t i = 0; i < 3; ++i) grid[i] = launch.grid[i] / (*launch.cluster)[i];
   const int64_t clusters = grid[0] * grid[1] * grid[2];
   // Atomics order blocks: these run one after another.
   std::vector<std::unique_ptr<BlockUses>> uses;
-  const bool run_in_any_order = clusters > 1 && !program.has_atomics;
-  for (Region& region : regions) {
+  const bool runs_in_order = program.has_atomics || program.has_heap;
+  const bool run_in_any_order = clusters > 1 && !runs_in_order;
+  for (GlobalRegion& region : regions) {
     if (launch.checks && run_in_any_order && region.size > 0)
       region.uses = uses.emplace_back(std::make_unique<BlockUses>(region.size)).get();
   }
   const int64_t fitting = launch.most_bytes / std::max<int64_t>(executor_bytes(program, launch), 1);
   const int threads =
-      program.has_atomics || launch.trace ? 1 : static_cast<int>(std::clamp<int64_t>(fitting, 1, launch.threads));
+      runs_in_order || launch.trace ? 1 : static_cast<int>(std::clamp<int64_t>(fitting, 1, launch.threads));
   std::mutex mutex;
   std::vector<std::unique_ptr<Executor>> free;
   std::optional<PlacedFault> first;
   LaunchReport report;
-  parallel_for(static_cast<size_t>(clusters), threads, [&](size_t index) {
+  // A cluster that takes over others does so within its queue, so that their number of threads changes nothing.
+  const auto queues = program.takes_clusters ? std::min<size_t>(most_queues, static_cast<size_t>(clusters))
+                                             : static_cast<size_t>(clusters);
+  const auto run_cluster = [&](size_t index, ClusterQueue& queue) {
     std::unique_ptr<Executor> executor;
     {
       const std::lock_guard lock(mutex);
@@ -253,7 +265,7 @@ LaunchReport launch(const PtxEntry& kernel, const Launch& given) {
     const std::array<int64_t, 3> id{cluster % grid[0], cluster / grid[0] % grid[1], cluster / (grid[0] * grid[1])};
     const math::IeeeEnvironment environment;
     try {
-      executor->run(id, index);
+      executor->run(id, index, queue);
     } catch (PlacedFault& fault) {
       const std::lock_guard lock(mutex);
       if (!first || fault.cluster < first->cluster) first = std::move(fault);
@@ -263,11 +275,21 @@ LaunchReport launch(const PtxEntry& kernel, const Launch& given) {
     }
     const std::lock_guard lock(mutex);
     free.push_back(std::move(executor));
+  };
+  parallel_for(queues, threads, [&](size_t number) {
+    ClusterQueue queue{.next = number, .step = queues, .end = static_cast<size_t>(clusters)};
+    while (const auto index = queue.take()) run_cluster(*index, queue);
   });
   if (first) throw Error(first->violation);
-  for (const auto& executor : free) report.thread_instructions += executor->thread_instructions();
+  std::map<size_t, std::string_view> printed;
+  for (const auto& executor : free) {
+    report.thread_instructions += executor->thread_instructions();
+    printed.insert(executor->printed().begin(), executor->printed().end());
+  }
+  for (const auto& [cluster, text] : printed) report.printed += text;
   for (std::optional<Violation> Warnings::*const kind :
-       {&Warnings::early_read, &Warnings::same_address, &Warnings::block_race, &Warnings::shared_race}) {
+       {&Warnings::early_read, &Warnings::same_address, &Warnings::block_race, &Warnings::shared_race,
+        &Warnings::unwritten_read}) {
     const auto warned =
         std::ranges::find_if(free, [&](const auto& executor) { return (executor->warnings().*kind).has_value(); });
     if (warned != free.end()) report.warnings.push_back(*((*warned)->warnings().*kind));

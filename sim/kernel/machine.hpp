@@ -17,12 +17,14 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bitmma/core/error.hpp"
 #include "bitmma/kernel/kernel.hpp"
 #include "divergence.hpp"
 #include "ptx_module.hpp"
+#include "shared_uses.hpp"
 #include "special.hpp"
 #include "tensor_memory.hpp"
 #include "type.hpp"
@@ -46,6 +48,8 @@ enum class Control : uint8_t {
   wait,            // waits on an mbarrier: while a lane's phase is incomplete, the other warps run
   cluster_arrive,  // barrier.cluster.arrive
   cluster_wait,    // barrier.cluster.wait
+  call,            // of a subroutine: `details` points to SubroutineCall
+  return_,         // ret of a subroutine
 };
 
 /// How setp combines a comparison with the predicate in slot c.
@@ -68,7 +72,7 @@ struct Op {
 };
 
 /// A fault that stops the kernel. The executor adds the place.
-struct Fault {
+struct KernelFault {
   ViolationCode code = ViolationCode::out_of_bounds;
   int lane = -1;  // lane of the warp; -1: all lanes
   std::string seen = {};
@@ -86,6 +90,7 @@ constexpr uint64_t shared_window = 0x0000'6000'0000'0000, local_window = 0x0000'
 constexpr uint32_t shared_begin = 1024;
 /// A shared-memory address holds the block's rank in its cluster above these bits, as on sm_90 and later.
 constexpr int shared_rank_bits = 24;
+constexpr uint32_t most_shared_rank = 0xFF;
 
 /// State of a byte of shared, local or uninitialised global memory.
 enum ByteState : uint8_t { unwritten = 0, written = 1, in_flight = 2 };
@@ -112,7 +117,7 @@ class BlockUses {
 };
 
 /// An allocation of global memory.
-struct Region {
+struct GlobalRegion {
   uint64_t begin = 0, size = 0;
   uint8_t* data = nullptr;
   uint8_t* states = nullptr;  // one ByteState for each byte; nullptr: all bytes are written
@@ -120,17 +125,7 @@ struct Region {
   std::string name = {};
 };
 
-/// The last accesses to a byte of shared memory. A warp's epoch counts its barriers.
-struct ByteUse {
-  uint32_t write_epoch = 0;
-  int16_t writer = -1;  // number of the warp in the cluster
-  bool by_atomic = false;
-  uint8_t write_lane = 0;
-  bool is_generic = false;  // written through the generic proxy: an async-proxy read needs a fence first
-  int write_instruction = -1;
-  uint32_t readers = 0;  // mask of the block's warps that read since the last write
-  int read_instruction = -1;
-};
+constexpr int64_t most_stack_bytes = 16 * 1024;  // of a thread, for alloca
 
 struct Program;
 struct Cta;
@@ -157,6 +152,55 @@ struct BulkCopy {
   std::vector<Piece> pieces = {};
 };
 
+/// A subroutine: its code, its parameters in local memory, and what an activation has of its own.
+struct SubroutineCode {
+  struct Parameter {
+    int64_t offset = 0, bytes = 0;
+  };
+  struct Slot {
+    uint32_t slot = 0;
+    int bytes = 0;  // 4 of a mask; otherwise of 32 lanes
+  };
+  struct FrameAddress {
+    uint32_t slot = 0;
+    int bytes = 8;       // of an address
+    int64_t offset = 0;  // in the frame
+  };
+  std::string name = {};
+  uint64_t function = 0;  // its address
+  int begin = 0;          // its first Op
+  std::vector<Parameter> params = {}, returns = {};
+  int64_t frame_begin = 0, frame_bytes = 0;  // its variables in local memory
+  std::vector<Slot> slots = {};
+  std::vector<FrameAddress> addresses = {};
+};
+
+/// A call of a subroutine.
+struct SubroutineCall {
+  int subroutine = -1;  // -1: the address in `function` says which one
+  uint32_t function = Op::no_slot;
+  struct Argument {
+    uint32_t slot = 0;  // of its address in local memory
+    int64_t bytes = 0;
+  };
+  std::vector<Argument> params = {}, returns = {};
+};
+
+/// An activation of a subroutine by lanes of a warp.
+struct Activation {
+  const SubroutineCode* code = nullptr;
+  const SubroutineCall* call = nullptr;
+  std::array<uint32_t, lanes> frame = {}, stack = {};  // offset of its variables, and the stack before
+  std::vector<uint8_t> saved = {};                     // the slots of the activation before it
+};
+
+/// Values of a warp's registers that were loaded from memory which nothing wrote. See unwritten.hpp.
+struct UnwrittenValues {
+  std::vector<Mask> lanes_of_register = {};  // of each register of the entry
+  Mask loaded = 0, stored = 0;               // lanes of the load and of the store that run
+  std::string origin = {};                   // of the newest: its place, the thread and the line
+};
+
 enum class WarpStatus : uint8_t { ready, at_barrier, at_warpgroup, at_cluster_barrier, done };
 
 struct Warp : Divergence {
@@ -175,9 +219,22 @@ struct Warp : Divergence {
   // wgmma groups are numbered from 1. For each register: the group whose accumulator it holds; empty before any wgmma.
   std::vector<uint32_t> group_of_register = {};
   uint32_t committed_groups = 0, completed_groups = 0, newest_group = 0;
+  bool takes_unwritten = false;  // the load that runs may read unwritten bytes
+  std::unique_ptr<UnwrittenValues> unwritten = {};
   bool waits = false;  // its turn ended at an mbarrier whose phase is incomplete
-  uint64_t carry = 0;  // CC.CF of each lane
+  /// The mbarrier on which lanes wait, and the phase. If the phase completes, they see it, even if they run again only
+  /// when the next one is complete too: a GPU wakes them in between.
+  struct Sleep {
+    const Cta* cta = nullptr;
+    uint32_t barrier = 0;
+    bool parity = false;
+    Mask lanes = 0, woken = 0;
+  } sleep = {};
+  std::array<uint32_t, lanes> stack_bytes = {};  // of alloca
+  uint64_t carry = 0;                            // CC.CF of each lane
   uint64_t steps = 0;
+  int long_turns = 0;                        // whole turns in a row
+  std::vector<Activation> activations = {};  // the innermost last
 
   template <typename T>
   T* lanes_of(uint32_t slot) const {
@@ -238,13 +295,11 @@ struct Cta {
   int rank = 0;
   const Program* program = nullptr;
   const Launch* launch = nullptr;
-  const std::vector<Region>* regions = nullptr;
+  const std::vector<GlobalRegion>* regions = nullptr;
   std::array<int64_t, 3> id{};
   std::vector<uint8_t> shared = {}, shared_states = {};
   std::vector<uint8_t> local = {}, local_states = {};
-  std::vector<ByteUse> uses = {};
-  std::vector<uint32_t> read_epochs = {};  // indexed by byte and warp
-  std::vector<uint8_t> used_units = {};    // for each 16-byte unit: whether `uses` has an entry in it
+  SharedUses uses = {};
   std::vector<Warp> warps = {};
   std::array<Barrier, 16> barriers{};
   std::vector<Warpgroup> warpgroups = {};
@@ -261,14 +316,35 @@ struct Cta {
 
 /// What a launch does that PTX leaves undefined and bitmma computes as a GPU does: the first occurrence of each.
 struct Warnings {
-  std::optional<Violation> early_read = {};    // of an accumulator before any wait
-  std::optional<Violation> same_address = {};  // lanes that store different values to one address
-  std::optional<Violation> block_race = {};    // blocks that use the same global memory
-  std::optional<Violation> shared_race = {};   // with RaceCheck::warning
+  std::optional<Violation> early_read = {};      // of an accumulator before any wait
+  std::optional<Violation> same_address = {};    // lanes that store different values to one address
+  std::optional<Violation> block_race = {};      // blocks that use the same global memory
+  std::optional<Violation> shared_race = {};     // with RaceCheck::warning
+  std::optional<Violation> unwritten_read = {};  // of bytes whose values reach no output
+};
+
+/// Clusters that run one after the other: those from `next` on, `step` apart. A running one may take the next one's
+/// place in the grid: clusterlaunchcontrol.
+struct ClusterQueue {
+  size_t next = 0, step = 1, end = 0;
+
+  std::optional<size_t> take() {
+    if (next >= end) return std::nullopt;
+    return std::exchange(next, next + step);
+  }
+};
+
+/// Device memory that malloc gives: blocks in one allocation, by their offsets.
+struct Heap {
+  uint64_t begin = 0, bytes = 0;
+  std::map<uint64_t, uint64_t> blocks = {};  // offset and size
 };
 
 /// The blocks that run together: one block if the launch has no clusters.
 struct Cluster {
+  ClusterQueue* queue = nullptr;
+  Heap* heap = nullptr;
+  std::string printed = {};  // by vprintf
   std::vector<Cta> ctas = {};
   size_t index = 0;  // in the order of all clusters
   Warnings warnings = {};
@@ -300,6 +376,7 @@ struct Program {
     const SpecialRegister* row = nullptr;
   };
   std::vector<Special> specials = {};
+  std::vector<SubroutineCode> subroutines = {};
   std::vector<int64_t> variable_offsets = {};  // offset of each variable in its space
   int64_t shared_bytes = 0, local_bytes = 0, param_bytes = 0;
   int dynamic_align = 1;
@@ -307,22 +384,32 @@ struct Program {
   /// accumulators of wgmma.mma_async.
   std::vector<std::vector<int>> reads = {}, writes = {};
   bool has_tensor_memory = false;
-  bool has_atomics = false;    // on global memory
-  bool order_matters = false;  // some atomics add floating-point numbers in global memory
+  bool has_stack = false;        // alloca: each thread has most_stack_bytes of local memory behind its variables
+  bool has_heap = false;         // malloc and free
+  bool takes_clusters = false;   // clusterlaunchcontrol.try_cancel
+  std::string_view chance = {};  // a special register whose value varies from run to run
+  bool has_atomics = false;      // on global memory
+  bool order_matters = false;    // some atomics add floating-point numbers in global memory
 };
 
 // Memory of a warp. Every access checks alignment and bounds; shared memory also checks for races with other warps.
 
 enum class AccessKind : uint8_t { read, write, atomic, bulk_write };
 
-/// The bytes that a lane reads or writes. Throws Fault. `data`: the bytes to write, if known: two warps may write the
-/// same value to a byte of shared memory.
+/// The bytes that a lane reads or writes. Throws KernelFault. `data`: the bytes to write, if known: two warps may write
+/// the same value to a byte of shared memory.
 uint8_t* locate(Warp& warp, const Op& op, int lane, Space space, uint64_t address, int bytes, AccessKind kind,
                 const uint8_t* data = nullptr);
 inline uint8_t* locate(Warp& warp, const Op& op, int lane, const Address& address, int bytes, AccessKind kind,
                        const uint8_t* data = nullptr) {
   return locate(warp, op, lane, address.space, address.of(warp, lane), bytes, kind, data);
 }
+
+/// The same for all lanes of `mask`, where no check finds anything: `places` are then their bytes. False if the lanes
+/// have to be looked at one by one: nothing has happened then. `data`: the bytes to write of lane i begin at
+/// data + i * stride.
+bool locate_all(Warp& warp, const Op& op, Mask mask, const Address& address, int bytes, AccessKind kind,
+                std::span<uint8_t*, lanes> places, const uint8_t* data = nullptr, size_t stride = 0);
 
 /// std::memcpy of an element: a compiler has the usual sizes without a call.
 inline void copy_element(void* to, const void* from, size_t bytes) {
@@ -343,8 +430,8 @@ void write_lanes(Warp& warp, const Op& op, Mask mask, std::span<uint8_t* const, 
                  size_t stride, size_t bytes);
 
 /// Checks an async-proxy read of 16 aligned bytes of a block's shared memory on behalf of the warps. Each byte must be
-/// written, visible to one of the warps, and covered by a fence.proxy.async. Throws Fault.
-void check_async_read(std::span<const Warp> warps, int lane, const Cta& cta, size_t at);
+/// written, visible to one of the warps, and covered by a fence.proxy.async. Throws KernelFault.
+void check_async_read(std::span<const Warp> warps, int lane, Cta& cta, size_t at);
 /// fence.proxy.async: makes all writes visible to the warp visible to the async proxy.
 void fence_async(Warp& warp);
 

@@ -11,7 +11,7 @@
 
 namespace bitmma::kernel {
 
-/// Checks that the shared memory an instruction reads is written, waited for and fenced. Throws Fault.
+/// Checks that the shared memory an instruction reads is written, waited for and fenced. Throws KernelFault.
 void check_operands(const bitmma::Instruction& instruction, Target target, const State& state,
                     std::span<const Warp> warps);
 

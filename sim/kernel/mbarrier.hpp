@@ -51,13 +51,13 @@ struct MbarrierObject {
   }
 };
 
-/// Throws Fault for an address outside every block's shared memory.
+/// Throws KernelFault for an address outside every block's shared memory.
 MbarrierObject object_of(Warp& warp, const Op& op, int lane, Space space, uint64_t address, AccessKind kind);
 
 /// Records arrivals and bytes of a phase; the last arrival starts the next phase.
 void change(const MbarrierObject& object, int lane, int64_t arrivals, int64_t tx);
 
-/// The blocks of the ctaMask of .multicast::cluster. Throws Fault for an empty mask and for ranks outside the
+/// The blocks of the ctaMask of .multicast::cluster. Throws KernelFault for an empty mask and for ranks outside the
 /// cluster.
 uint32_t blocks_of_mask(const Warp& warp, uint32_t slot, int lane);
 

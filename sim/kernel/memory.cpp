@@ -7,6 +7,7 @@
 
 #include "bitmma/core/bits.hpp"
 #include "machine.hpp"
+#include "unwritten.hpp"
 
 namespace bitmma::kernel {
 namespace {
@@ -23,7 +24,7 @@ bool is_ordered(const Warp& warp, int other, uint32_t epoch) {
 
 std::string line_of(const Cta& cta, int instruction) {
   if (instruction < 0) return "the kernel's start";
-  const Instruction& statement = cta.program->entry.instructions[static_cast<size_t>(instruction)];
+  const PtxInstruction& statement = cta.program->entry.instructions[static_cast<size_t>(instruction)];
   return fmt::format("PTX line {}, {}", statement.line, statement.text);
 }
 
@@ -36,7 +37,7 @@ std::string print_writer(const Warp& warp, int writer, int lane) {
 }
 
 /// Notes a race that is no fault, if it is the first.
-void warn_of_race(const Cta& cta, std::string place, Fault race) {
+void warn_of_race(const Cta& cta, std::string place, KernelFault race) {
   std::optional<Violation>& warning = cta.cluster->warnings.shared_race;
   if (warning) return;
   warning = Violation{.code = race.code,
@@ -51,67 +52,76 @@ void warn_of_race(const Cta& cta, std::string place, Fault race) {
 /// other access, and where it stands.
 [[gnu::cold, gnu::noinline]] void report_race(const Warp& warp, const Cta& cta, const Op& op, int lane, size_t at,
                                               const std::string& earlier, int instruction, std::string fix) {
-  Fault race{.code = ViolationCode::shared_memory_race,
-             .lane = lane,
-             .seen = fmt::format("byte {} of shared memory, which {} at {}", at - shared_begin, earlier,
-                                 line_of(cta, instruction)),
-             .expected = "a barrier between the two",
-             .fix = std::move(fix)};
+  KernelFault race{.code = ViolationCode::shared_memory_race,
+                   .lane = lane,
+                   .seen = fmt::format("byte {} of shared memory, which {} at {}", at - shared_begin, earlier,
+                                       line_of(cta, instruction)),
+                   .expected = "a barrier between the two",
+                   .fix = std::move(fix)};
   if (cta.launch->races == RaceCheck::fault) throw race;
   warn_of_race(*warp.cta, print_thread(*warp.cta, warp.index, lane) + ", " + line_of(*warp.cta, op.instruction),
                std::move(race));
 }
-[[gnu::cold, gnu::noinline]] void report_write(const Warp& warp, const Cta& cta, const Op& op, int lane, size_t at) {
+[[gnu::cold, gnu::noinline]] void report_write(const Warp& warp, const Cta& cta, const Op& op, int lane, size_t at,
+                                               const SharedUse& use) {
   if (cta.launch->races == RaceCheck::off) return;
-  const ByteUse& use = cta.uses[at];
   report_race(warp, cta, op, lane, at, print_writer(warp, use.writer, use.write_lane) + " wrote", use.write_instruction,
               "put bar.sync between the write and this access");
 }
 [[gnu::cold, gnu::noinline]] void report_read(const Warp& warp, const Cta& cta, const Op& op, int lane, size_t at,
-                                              int reader) {
+                                              const SharedUse& use, int reader) {
   if (cta.launch->races == RaceCheck::off) return;
-  report_race(warp, cta, op, lane, at, fmt::format("warp {} read", reader), cta.uses[at].read_instruction,
+  report_race(warp, cta, op, lane, at, fmt::format("warp {} read", reader), use.read_instruction,
               "put bar.sync between the read and this write");
+}
+
+uint32_t reader_bit(const Warp& warp) { return uint32_t{1} << (static_cast<uint32_t>(warp.index) % 32); }
+
+/// Whether a warp of the block read the place, and no barrier is between that and an access of `warp`; -1: none.
+int unordered_reader(const Warp& warp, const Cta& cta, const SharedUse& use, const uint32_t* epochs, uint32_t own) {
+  for (uint32_t readers = use.readers & ~own; readers != 0; readers &= readers - 1) {
+    const int reader = __builtin_ctz(readers);
+    if (!is_ordered(warp, cta.warps[static_cast<size_t>(reader)].number, epochs[reader])) return reader;
+  }
+  return -1;
+}
+
+void note_read(Warp& warp, const Op& op, SharedUse& use, uint32_t* epochs) {
+  use.readers |= reader_bit(warp);
+  use.read_instruction = op.instruction;
+  epochs[warp.index] = warp.epoch;
+}
+void note_write(Warp& warp, const Op& op, int lane, SharedUse& use, bool by_atomic) {
+  use.readers = 0;
+  use.writer = static_cast<int16_t>(warp.number);
+  use.write_epoch = warp.epoch;
+  use.write_lane = static_cast<uint8_t>(lane);
+  use.write_instruction = op.instruction;
+  use.by_atomic = by_atomic;
+  use.is_generic = true;
 }
 
 /// Records the warp's access to bytes of a block, and reports a conflicting access without a barrier in between. Reads
 /// of other blocks are not recorded.
 void note_use(Warp& warp, Cta& cta, const Op& op, int lane, size_t at, size_t bytes, AccessKind kind,
               const uint8_t* data) {
-  const size_t warps = cta.warps.size();
   const bool is_own = &cta == warp.cta;
-  if (kind == AccessKind::bulk_write && cta.used_units[at / 16] == 0) return;  // 16 bytes at most
-  for (size_t unit = at / 16; unit <= (at + bytes - 1) / 16; ++unit) cta.used_units[unit] = 1;
-  for (size_t i = at; i < at + bytes; ++i) {
-    ByteUse& use = cta.uses[i];
+  if (kind == AccessKind::bulk_write && !cta.uses.is_unit_used(at)) return;  // 16 bytes at most
+  cta.uses.use_units(at, bytes);
+  cta.uses.for_each(at, bytes, [&](SharedUse& use, uint32_t* epochs, size_t first) {
+    const size_t count = std::min(SharedUses::word - first % SharedUses::word, at + bytes - first);
     const bool both_atomic = kind == AccessKind::atomic && use.by_atomic;
-    const bool same_value = data && data[i - at] == cta.shared[i];
-    if (use.writer >= 0 && !both_atomic && !same_value && !is_ordered(warp, use.writer, use.write_epoch)) {
-      report_write(warp, cta, op, lane, i);
-    }
-    const uint32_t bit = is_own ? uint32_t{1} << (static_cast<uint32_t>(warp.index) % 32) : 0;
+    const bool same_value = data && std::memcmp(data + (first - at), &cta.shared[first], count) == 0;
+    if (use.writer >= 0 && !both_atomic && !same_value && !is_ordered(warp, use.writer, use.write_epoch))
+      report_write(warp, cta, op, lane, first, use);
     if (kind == AccessKind::read) {
-      if (!is_own) continue;
-      use.readers |= bit;
-      use.read_instruction = op.instruction;
-      cta.read_epochs[i * warps + static_cast<size_t>(warp.index)] = warp.epoch;
-      continue;
+      if (is_own) note_read(warp, op, use, epochs);
+      return;
     }
-    for (uint32_t readers = use.readers & ~bit; readers != 0; readers &= readers - 1) {
-      const int reader = __builtin_ctz(readers);
-      if (is_ordered(warp, cta.warps[static_cast<size_t>(reader)].number,
-                     cta.read_epochs[i * warps + static_cast<size_t>(reader)]))
-        continue;
-      report_read(warp, cta, op, lane, i, reader);
-    }
-    use.readers = 0;
-    use.writer = static_cast<int16_t>(warp.number);
-    use.write_epoch = warp.epoch;
-    use.write_lane = static_cast<uint8_t>(lane);
-    use.write_instruction = op.instruction;
-    use.by_atomic = kind == AccessKind::atomic;
-    use.is_generic = true;
-  }
+    const int reader = unordered_reader(warp, cta, use, epochs, is_own ? reader_bit(warp) : 0);
+    if (reader >= 0) report_read(warp, cta, op, lane, first, use, reader);
+    note_write(warp, op, lane, use, kind == AccessKind::atomic);
+  });
 }
 
 [[noreturn]] void fault_of_state(uint8_t state, int lane, std::string_view where) {
@@ -132,7 +142,13 @@ void require_written(const uint8_t* states, size_t bytes, int lane, const Where&
 }
 
 template <typename Where>
-void check_states(uint8_t* states, size_t bytes, int lane, AccessKind kind, const Where& where) {
+void check_states(Warp& warp, const Op& op, uint8_t* states, size_t bytes, int lane, AccessKind kind,
+                  const Where& where) {
+  if (kind == AccessKind::read && warp.takes_unwritten) {
+    const auto is = [](uint8_t state) { return [state](uint8_t other) { return other == state; }; };
+    if (std::any_of(states, states + bytes, is(unwritten)) && std::none_of(states, states + bytes, is(in_flight)))
+      return note_unwritten(warp, op, lane, where());
+  }
   if (kind == AccessKind::read || kind == AccessKind::atomic) require_written(states, bytes, lane, where);
   if (kind != AccessKind::read) std::memset(states, written, bytes);
 }
@@ -148,7 +164,7 @@ uint8_t* in_shared(Warp& warp, const Op& op, int lane, uint64_t address, int byt
   const bool is_in_cluster = rank < ctas.size();
   Cta& cta = is_in_cluster ? ctas[rank] : *warp.cta;
   const uint64_t at = is_in_cluster ? address & low_mask(shared_rank_bits) : address, size = cta.shared.size();
-  if (&cta != warp.cta && std::ranges::all_of(cta.warps, [](const Warp& one) { return one.live == 0; })) {
+  if (&cta != warp.cta && std::ranges::all_of(cta.warps, [](const Warp& other) { return other.live == 0; })) {
     fault(ViolationCode::undefined_by_ptx, lane,
           fmt::format("shared memory of block {} of the cluster, whose threads have ended", rank),
           "a block that is still running", "use barrier.cluster before the block ends");
@@ -160,14 +176,14 @@ uint8_t* in_shared(Warp& warp, const Op& op, int lane, uint64_t address, int byt
           size == shared_begin ? "for extern shared memory, pass the dynamic size with the launch" : "");
   }
   if (cta.launch->checks) {
-    check_states(cta.shared_states.data() + at, static_cast<size_t>(bytes), lane, kind,
+    check_states(warp, op, cta.shared_states.data() + at, static_cast<size_t>(bytes), lane, kind,
                  [&] { return fmt::format("byte {} of shared memory", at - shared_begin); });
     note_use(warp, cta, op, lane, at, static_cast<size_t>(bytes), kind, data);
   }
   return cta.shared.data() + at;
 }
 
-uint8_t* in_local(Warp& warp, int lane, uint64_t address, int bytes, AccessKind kind) {
+uint8_t* in_local(Warp& warp, const Op& op, int lane, uint64_t address, int bytes, AccessKind kind) {
   Cta& cta = *warp.cta;
   if (!holds(static_cast<uint64_t>(cta.local_bytes), address, bytes)) {
     fault(ViolationCode::out_of_bounds, lane, fmt::format("{} bytes at {} of local memory", bytes, address),
@@ -175,16 +191,16 @@ uint8_t* in_local(Warp& warp, int lane, uint64_t address, int bytes, AccessKind 
   }
   const size_t at = static_cast<size_t>(warp.index * lanes + lane) * static_cast<size_t>(cta.local_bytes) + address;
   if (cta.launch->checks) {
-    check_states(cta.local_states.data() + at, static_cast<size_t>(bytes), lane, kind,
+    check_states(warp, op, cta.local_states.data() + at, static_cast<size_t>(bytes), lane, kind,
                  [&] { return fmt::format("byte {} of local memory", address); });
   }
   return cta.local.data() + at;
 }
 
 std::string nearest_region(const Cta& cta, uint64_t address) {
-  const Region* nearest = nullptr;
+  const GlobalRegion* nearest = nullptr;
   uint64_t least = ~uint64_t{0};
-  for (const Region& region : *cta.regions) {
+  for (const GlobalRegion& region : *cta.regions) {
     const uint64_t end = region.begin + region.size;
     const uint64_t distance = address < region.begin ? region.begin - address : address >= end ? address - end : 0;
     if (distance < least) least = distance, nearest = &region;
@@ -204,15 +220,9 @@ bool differ(const uint8_t* x, const uint8_t* y, size_t bytes) {
   }
 }
 
-/// Warns once of a conflict between blocks.
-void note_block_use(Warp& warp, const Op& op, const Region& region, uint64_t at, int bytes, AccessKind kind,
-                    const uint8_t* data) {
+[[gnu::cold, gnu::noinline]] void warn_of_blocks(const Warp& warp, const Op& op, const GlobalRegion& region) {
   Cluster& cluster = *warp.cta->cluster;
   if (cluster.warnings.block_race) return;
-  const auto size = static_cast<size_t>(bytes);
-  const bool is_write = kind != AccessKind::read;
-  const bool changes = is_write && (!data || differ(data, region.data + at, size));
-  if (!region.uses->note(cluster.index, at, size, is_write, changes)) return;
   const bool of_clusters = cluster.ctas.size() > 1;
   cluster.warnings.block_race =
       Violation{.code = ViolationCode::undefined_by_ptx,
@@ -224,26 +234,37 @@ void note_block_use(Warp& warp, const Op& op, const Region& region, uint64_t at,
                 .severity = Severity::warning};
 }
 
+/// Warns once of a conflict between blocks.
+void note_block_use(Warp& warp, const Op& op, const GlobalRegion& region, uint64_t at, int bytes, AccessKind kind,
+                    const uint8_t* data) {
+  Cluster& cluster = *warp.cta->cluster;
+  if (cluster.warnings.block_race) return;
+  const auto size = static_cast<size_t>(bytes);
+  const bool is_write = kind != AccessKind::read;
+  const bool changes = is_write && (!data || differ(data, region.data + at, size));
+  if (region.uses->note(cluster.index, at, size, is_write, changes)) warn_of_blocks(warp, op, region);
+}
+
 uint8_t* in_global(Warp& warp, const Op& op, int lane, uint64_t address, int bytes, AccessKind kind,
                    const uint8_t* data) {
   Cta& cta = *warp.cta;
-  const std::vector<Region>& regions = *cta.regions;
-  const auto is_in = [&](const Region& region) {
+  const std::vector<GlobalRegion>& regions = *cta.regions;
+  const auto is_in = [&](const GlobalRegion& region) {
     return address >= region.begin && holds(region.size, address - region.begin, bytes);
   };
   if (cta.last_region >= regions.size() || !is_in(regions[cta.last_region])) {
-    const auto behind = std::ranges::upper_bound(regions, address, {}, &Region::begin);
-    const auto found = behind == regions.begin() ? regions.end() : std::prev(behind);
-    if (found == regions.end() || !is_in(*found)) {
+    const auto behind = std::ranges::upper_bound(regions, address, {}, &GlobalRegion::begin);
+    const auto match = behind == regions.begin() ? regions.end() : std::prev(behind);
+    if (match == regions.end() || !is_in(*match)) {
       fault(ViolationCode::out_of_bounds, lane, fmt::format("{} bytes at {}", bytes, nearest_region(cta, address)),
             "an address in one of the arguments");
     }
-    cta.last_region = static_cast<size_t>(found - regions.begin());
+    cta.last_region = static_cast<size_t>(match - regions.begin());
   }
-  const Region& region = regions[cta.last_region];
+  const GlobalRegion& region = regions[cta.last_region];
   const uint64_t at = address - region.begin;
   if (region.states) {
-    check_states(region.states + at, static_cast<size_t>(bytes), lane, kind,
+    check_states(warp, op, region.states + at, static_cast<size_t>(bytes), lane, kind,
                  [&] { return fmt::format("byte {} of {}", at, region.name); });
   }
   if (region.uses) note_block_use(warp, op, region, at, bytes, kind, data);
@@ -255,7 +276,7 @@ constexpr uint64_t four_of(uint16_t tag) { return tag * uint64_t{0x0001000100010
 }  // namespace
 
 void fault(ViolationCode code, int lane, std::string seen, std::string expected, std::string fix) {
-  throw Fault{
+  throw KernelFault{
       .code = code, .lane = lane, .seen = std::move(seen), .expected = std::move(expected), .fix = std::move(fix)};
 }
 
@@ -292,7 +313,7 @@ uint8_t* locate(Warp& warp, const Op& op, int lane, Space space, uint64_t addres
   Cta& cta = *warp.cta;
   switch (space) {
     case Space::shared: return in_shared(warp, op, lane, address, bytes, kind, data);
-    case Space::local: return in_local(warp, lane, address, bytes, kind);
+    case Space::local: return in_local(warp, op, lane, address, bytes, kind);
     case Space::param:
     case Space::constant: {
       const std::span<uint8_t> memory = space == Space::param ? std::span(cta.params) : cta.constants;
@@ -308,6 +329,167 @@ uint8_t* locate(Warp& warp, const Op& op, int lane, Space space, uint64_t addres
     }
     default: return in_global(warp, op, lane, address, bytes, kind, data);
   }
+}
+
+namespace {
+
+/// The addresses of the lanes, if all are multiples of `bytes` in one space; an inactive lane has that of an active
+/// one.
+std::optional<Space> addresses_of(const Warp& warp, Mask mask, const Address& address, int bytes,
+                                  std::array<uint64_t, lanes>& all) {
+  const auto first = static_cast<size_t>(__builtin_ctz(mask));
+  if (address.wide) {
+    const auto* from = warp.lanes_of<const uint64_t>(address.slot);
+    for (size_t i = 0; i < lanes; ++i) all[i] = from[i] + static_cast<uint64_t>(address.offset);
+  } else {
+    const auto* from = warp.lanes_of<const uint32_t>(address.slot);
+    for (size_t i = 0; i < lanes; ++i) all[i] = from[i] + static_cast<uint32_t>(address.offset);
+  }
+  if (mask != all_lanes) {
+    for (size_t i = 0; i < lanes; ++i) all[i] = (mask >> i & 1) != 0 ? all[i] : all[first];
+  }
+  uint64_t odd = 0, windows = 0;
+  const uint64_t window = all[first] & ~(window_bytes - 1);
+  for (size_t i = 0; i < lanes; ++i) {
+    odd |= all[i];
+    windows |= (all[i] & ~(window_bytes - 1)) ^ window;
+  }
+  if ((odd & (static_cast<uint64_t>(bytes) - 1)) != 0) return std::nullopt;
+  if (address.space != Space::generic) return address.space;
+  if (window == shared_window && windows == 0) {
+    for (uint64_t& place : all) place -= shared_window;
+    return Space::shared;
+  }
+  const auto is_window = [](uint64_t at) {
+    const uint64_t begin = at & ~(window_bytes - 1);
+    return begin == shared_window || begin == local_window || begin == constant_window || begin == param_window;
+  };
+  return std::ranges::any_of(all, is_window) ? std::nullopt : std::optional(Space::global);
+}
+
+bool are_written(const uint8_t* states, int bytes) {
+  const auto all = [states]<typename T>(T) {
+    T value;
+    std::memcpy(&value, states, sizeof value);
+    return value == static_cast<T>(0x0101010101010101);
+  };
+  return bytes == 4    ? all(uint32_t{})
+         : bytes == 8  ? all(uint64_t{})
+         : bytes == 16 ? all(uint64_t{}) && are_written(states + 8, 8)
+                       : std::all_of(states, states + bytes, [](uint8_t state) { return state == written; });
+}
+static_assert(written == 1);
+
+/// Two lanes at one place: a store has to decide.
+bool has_equals(Mask mask, const std::array<uint64_t, lanes>& all, uint64_t least, int bytes) {
+  std::array<uint64_t, 16> seen{};  // bits: 1,024 places
+  bool equals = false;
+  for_each_lane(mask, [&](int lane) {
+    const uint64_t place = (all[static_cast<size_t>(lane)] - least) / static_cast<uint64_t>(bytes);
+    if (place >= 64 * seen.size()) {
+      equals = true;
+      return;
+    }
+    equals = equals || (seen[place / 64] >> place % 64 & 1) != 0;
+    seen[place / 64] |= uint64_t{1} << place % 64;
+  });
+  return equals;
+}
+
+bool locate_all_shared(Warp& warp, const Op& op, Mask mask, const std::array<uint64_t, lanes>& all, int bytes,
+                       AccessKind kind, std::span<uint8_t*, lanes> places) {
+  Cta& cta = *warp.cta;
+  const uint64_t own = static_cast<uint64_t>(cta.rank) << shared_rank_bits, size = cta.shared.size();
+  const auto count = static_cast<uint64_t>(bytes);
+  uint64_t beyond = 0;
+  for (const uint64_t place : all) {
+    const uint64_t at = place - own;
+    beyond |= static_cast<uint64_t>(at < shared_begin) | static_cast<uint64_t>(at > size - count);
+  }
+  if (beyond != 0 || size < count) return false;
+  const auto at_of = [&](size_t lane) { return static_cast<size_t>(all[lane] - own); };
+  if (cta.launch->checks) {
+    bool is_clear = true;
+    const bool is_write = kind == AccessKind::write;
+    const uint32_t own_bit = reader_bit(warp);
+    for (Mask left = mask; left != 0 && is_clear; left &= left - 1) {
+      const size_t at = at_of(static_cast<size_t>(__builtin_ctz(left)));
+      if (!is_write) is_clear = are_written(&cta.shared_states[at], bytes);
+      for (size_t i = at; i < at + count && is_clear; i += SharedUses::word) {
+        const SharedUse* const use = cta.uses.whole_word(i);
+        is_clear = use && (use->writer < 0 || is_ordered(warp, use->writer, use->write_epoch));
+        if (is_clear && is_write && (use->readers & ~own_bit) != 0)
+          is_clear = unordered_reader(warp, cta, *use, cta.uses.epochs_of_word(i), own_bit) < 0;
+      }
+    }
+    if (!is_clear) return false;
+    for_each_lane(mask, [&](int lane) {
+      const size_t at = at_of(static_cast<size_t>(lane));
+      cta.uses.use_units(at, count);
+      for (size_t i = at; i < at + count; i += SharedUses::word) {
+        SharedUse& use = *cta.uses.whole_word(i);
+        if (is_write) note_write(warp, op, lane, use, false);
+        else note_read(warp, op, use, cta.uses.epochs_of_word(i));
+      }
+      if (is_write) std::memset(&cta.shared_states[at], written, count);
+    });
+  }
+  for (size_t i = 0; i < lanes; ++i) places[i] = cta.shared.data() + at_of(i);
+  return true;
+}
+
+bool locate_all_global(Warp& warp, const Op& op, Mask mask, const std::array<uint64_t, lanes>& all, int bytes,
+                       AccessKind kind, std::span<uint8_t*, lanes> places, const uint8_t* data, size_t stride) {
+  Cta& cta = *warp.cta;
+  if (cta.last_region >= cta.regions->size()) return false;
+  const GlobalRegion& region = (*cta.regions)[cta.last_region];
+  uint64_t least = all[0], most = all[0];
+  for (const uint64_t place : all) least = std::min(least, place), most = std::max(most, place);
+  if (least < region.begin || !holds(region.size, most - region.begin, bytes)) return false;
+  const auto count = static_cast<size_t>(bytes);
+  const bool is_write = kind == AccessKind::write;
+  const auto at_of = [&](int lane) { return static_cast<size_t>(all[static_cast<size_t>(lane)] - region.begin); };
+  if (region.states && !is_write) {
+    bool is_clear = true;
+    for_each_lane(mask, [&](int lane) { is_clear = is_clear && are_written(region.states + at_of(lane), bytes); });
+    if (!is_clear) return false;
+  }
+  if (region.states && is_write)
+    for_each_lane(mask, [&](int lane) { std::memset(region.states + at_of(lane), written, count); });
+  if (region.uses && !cta.cluster->warnings.block_race) {
+    const auto changes = [&](int lane) {
+      return is_write && differ(data + stride * static_cast<size_t>(lane), region.data + at_of(lane), count);
+    };
+    const uint64_t span = most - least + count;
+    Mask changed = 0;
+    if (is_write) for_each_lane(mask, [&](int lane) { changed |= Mask{changes(lane)} << lane; });
+    // Lanes that fill a range are noted together.
+    const bool fills = span == count * static_cast<uint64_t>(__builtin_popcount(mask)) &&
+                       !has_equals(mask, all, least, bytes) && (changed == 0 || changed == mask);
+    const auto note = [&](size_t at, size_t size, bool changes_it) {
+      if (region.uses->note(cta.cluster->index, at, size, is_write, changes_it)) warn_of_blocks(warp, op, region);
+    };
+    if (fills) note(static_cast<size_t>(least - region.begin), static_cast<size_t>(span), changed != 0);
+    else for_each_lane(mask, [&](int lane) { note(at_of(lane), count, (changed >> lane & 1) != 0); });
+  }
+  for (size_t i = 0; i < lanes; ++i) places[i] = region.data + (all[i] - region.begin);
+  return true;
+}
+
+}  // namespace
+
+bool locate_all(Warp& warp, const Op& op, Mask mask, const Address& address, int bytes, AccessKind kind,
+                std::span<uint8_t*, lanes> places, const uint8_t* data, size_t stride) {
+  // Narrow accesses have records for bytes, and a warp that holds unwritten values is followed lane by lane.
+  if (bytes % static_cast<int>(SharedUses::word) != 0 || warp.unwritten) return false;
+  std::array<uint64_t, lanes> all;
+  const auto space = addresses_of(warp, mask, address, bytes, all);
+  if (space == Space::shared) {
+    if (kind == AccessKind::write && has_equals(mask, all, *std::ranges::min_element(all), bytes)) return false;
+    return locate_all_shared(warp, op, mask, all, bytes, kind, places);
+  }
+  if (space == Space::global) return locate_all_global(warp, op, mask, all, bytes, kind, places, data, stride);
+  return false;
 }
 
 void write_lanes(Warp& warp, const Op& op, Mask mask, std::span<uint8_t* const, lanes> places, const uint8_t* data,
@@ -395,7 +577,7 @@ bool BlockUses::note(size_t block, size_t at, size_t bytes, bool is_write, bool 
   return conflicts;
 }
 
-void check_async_read(std::span<const Warp> warps, int lane, const Cta& cta, size_t at) {
+void check_async_read(std::span<const Warp> warps, int lane, Cta& cta, size_t at) {
   constexpr size_t bytes = 16;
   if (!cta.launch->checks || at >= cta.shared.size() || cta.shared.size() - at < bytes) return;
   if (const uint8_t* const states = cta.shared_states.data() + at;
@@ -403,28 +585,29 @@ void check_async_read(std::span<const Warp> warps, int lane, const Cta& cta, siz
     require_written(states, bytes, lane, [&] {
       return fmt::format("bytes from {} of shared memory", static_cast<int64_t>(at) - shared_begin);
     });
-  if (cta.used_units[at / 16] == 0) return;
+  if (!cta.uses.is_unit_used(at)) return;
   const std::vector<uint32_t>& fenced = cta.cluster->fenced;
-  for (size_t i = at; i < at + bytes; ++i) {
-    const ByteUse& use = cta.uses[i];
-    if (use.writer < 0 || !use.is_generic) continue;
+  bool is_reported = false;
+  cta.uses.for_each(at, bytes, [&](const SharedUse& use, const uint32_t*, size_t i) {
+    if (is_reported || use.writer < 0 || !use.is_generic) return;
     const auto writer = static_cast<size_t>(use.writer);
     const bool is_known =
         std::ranges::any_of(warps, [&](const Warp& warp) { return is_ordered(warp, use.writer, use.write_epoch); });
-    if (is_known && writer < fenced.size() && use.write_epoch <= fenced[writer]) continue;
-    if (!is_known && cta.launch->races == RaceCheck::off) continue;
-    Fault found{.code = is_known ? ViolationCode::undefined_by_ptx : ViolationCode::shared_memory_race,
-                .lane = lane,
-                .seen = fmt::format(
-                    "byte {} of shared memory, which {} wrote at {}", static_cast<int64_t>(i) - shared_begin,
-                    print_writer(warps.front(), use.writer, use.write_lane), line_of(cta, use.write_instruction)),
-                .expected = is_known ? "a fence between the write and the async proxy" : "a barrier between the two",
-                .fix = is_known ? "put fence.proxy.async after the write and before the barrier"
-                                : "put bar.sync between the write and this access"};
-    if (is_known || cta.launch->races == RaceCheck::fault) throw found;
-    warn_of_race(*warps.front().cta, "a read by the async proxy", std::move(found));
-    return;
-  }
+    if (is_known && writer < fenced.size() && use.write_epoch <= fenced[writer]) return;
+    if (!is_known && cta.launch->races == RaceCheck::off) return;
+    KernelFault race{
+        .code = is_known ? ViolationCode::undefined_by_ptx : ViolationCode::shared_memory_race,
+        .lane = lane,
+        .seen =
+            fmt::format("byte {} of shared memory, which {} wrote at {}", static_cast<int64_t>(i) - shared_begin,
+                        print_writer(warps.front(), use.writer, use.write_lane), line_of(cta, use.write_instruction)),
+        .expected = is_known ? "a fence between the write and the async proxy" : "a barrier between the two",
+        .fix = is_known ? "put fence.proxy.async after the write and before the barrier"
+                        : "put bar.sync between the write and this access"};
+    if (is_known || cta.launch->races == RaceCheck::fault) throw race;
+    warn_of_race(*warps.front().cta, "a read by the async proxy", std::move(race));
+    is_reported = true;
+  });
 }
 
 void fence_async(Warp& warp) {

@@ -41,30 +41,31 @@ std::optional<Type> type_of(Word word) {
   return types_of_words[static_cast<size_t>(word)];
 }
 
-bool has_rounding(const Instruction& instruction) {
+bool has_rounding(const PtxInstruction& instruction) {
   return has_one_of(instruction, {Word::rn, Word::rz, Word::rm, Word::rp});
 }
 
-bool is_slow_division(const Instruction& instruction) {
+bool is_slow_division(const PtxInstruction& instruction) {
   const auto type = last_type(instruction);
   if (!type) return false;
   return info(*type).kind == TypeClass::floating ? has_rounding(instruction) : *type != Type::u32;
 }
-bool is_slow_root(const Instruction& instruction) {
+bool is_slow_root(const PtxInstruction& instruction) {
   const bool is_of_number = instruction.operands.size() == 2 && instruction.operands[1].kind != Operand::Kind::reg;
   return last_type(instruction) && has_rounding(instruction) && !is_of_number;
 }
-bool is_slow_rsqrt(const Instruction& instruction) {
+bool is_slow_rsqrt(const PtxInstruction& instruction) {
   return last_type(instruction) == Type::f64 && !has_word(instruction, Word::ftz);
 }
-bool is_fence(const Instruction& instruction) { return !has_word(instruction, Word::proxy); }
-bool always(const Instruction&) { return true; }
+bool is_fence(const PtxInstruction& instruction) { return !has_word(instruction, Word::proxy); }
+bool always(const PtxInstruction&) { return true; }
 
 std::span<const Opcode* const> opcodes() {
   static const auto rows = [] {
     std::vector<const Opcode*> all;
-    for (const auto of_file : {integer_opcodes(), float_opcodes(), memory_opcodes(), warp_opcodes(), matrix_opcodes(),
-                               mbarrier_opcodes(), tensormap_opcodes(), tcgen05_opcodes()}) {
+    for (const auto of_file :
+         {integer_opcodes(), float_opcodes(), memory_opcodes(), warp_opcodes(), matrix_opcodes(), mbarrier_opcodes(),
+          tensormap_opcodes(), tcgen05_opcodes(), system_opcodes(), video_opcodes(), wmma_opcodes()}) {
       for (const Opcode& row : of_file) all.push_back(&row);
     }
     return all;
@@ -74,7 +75,7 @@ std::span<const Opcode* const> opcodes() {
 
 const Opcode& opcode_named(Word name) {
   static constexpr Opcode unknown{
-      .decode = [](Decoder& decoder, const Instruction&, Words&) { decoder.refuse("not supported"); }, .acts = acts};
+      .decode = [](Decoder& decoder, const PtxInstruction&, Words&) { decoder.refuse("not supported"); }, .acts = acts};
   static const auto by_word = [] {
     std::vector<const Opcode*> rows(word_rows.size(), &unknown);
     for (const Opcode* const row : opcodes()) rows[static_cast<size_t>(row->name)] = row;
@@ -114,8 +115,7 @@ KernelOpcode info_of(const kernel::Opcode& row) {
           .types = names_of(row.types),
           .folded = names_of(row.folds),
           .contraction = print(row.contraction),
-          .acts = row.acts,
-          .runs = row.runs};
+          .acts = row.acts};
 }
 
 }  // namespace
@@ -132,7 +132,7 @@ std::optional<KernelOpcode> find_kernel_opcode(std::string_view mnemonic) {
 }
 
 bool may_be_contracted(std::string_view mnemonic) {
-  const kernel::Instruction form{.words = kernel::words_of(mnemonic)};
+  const kernel::PtxInstruction form{.words = kernel::words_of(mnemonic)};
   const auto type = kernel::last_type(form);
   return kernel::opcode_named(form.words.front()).contraction != kernel::Contraction::none && type &&
          kernel::info(*type).kind == kernel::TypeClass::floating && !kernel::has_rounding(form);

@@ -15,9 +15,9 @@ namespace bitmma::kernel {
 
 class Decoder;
 class Words;
-struct Instruction;
+struct PtxInstruction;
 
-using DecodeFunction = void (*)(Decoder&, const Instruction&, Words&);
+using DecodeFunction = void (*)(Decoder&, const PtxInstruction&, Words&);
 
 /// Where a thread goes from the instruction.
 enum class Jump : uint8_t { none, branch, call, ret, exit };
@@ -38,7 +38,6 @@ struct Opcode {
   TypeSet types = {};
   bool may_drop = false;   // `_` may stand for its whole result
   bool is_matrix = false;  // layer instruction reads the mnemonic and the texts of the operands
-  bool runs = true;        // false: the decoder refuses every form, and says what takes its place
   Jump jump = Jump::none;
   Passes passes = Passes::nothing;
   Contraction contraction = Contraction::none;
@@ -46,20 +45,20 @@ struct Opcode {
   /// (.approx, .full) are not listed: it folds all of f32.
   TypeSet folds = {};
   /// Whether ptxas begins a basic block behind the instruction before it contracts; nullptr: never.
-  bool (*ends_block)(const Instruction&) = nullptr;
+  bool (*ends_block)(const PtxInstruction&) = nullptr;
 };
 constexpr bool acts = true, may_drop = true;
 
-bool has_rounding(const Instruction& instruction);
+bool has_rounding(const PtxInstruction& instruction);
 
 // Opcode::ends_block. ptxas puts a slow path in a branch: of integer division except that of u32; of quotients and of
 // reciprocals and roots that are rounded, but for a reciprocal or root of a number; of rsqrt in f64. And a fence ends a
 // block.
-bool is_slow_division(const Instruction& instruction);
-bool is_slow_root(const Instruction& instruction);
-bool is_slow_rsqrt(const Instruction& instruction);
-bool is_fence(const Instruction& instruction);
-bool always(const Instruction& instruction);
+bool is_slow_division(const PtxInstruction& instruction);
+bool is_slow_root(const PtxInstruction& instruction);
+bool is_slow_rsqrt(const PtxInstruction& instruction);
+bool is_fence(const PtxInstruction& instruction);
+bool always(const PtxInstruction& instruction);
 
 /// The row of an opcode. For a name that no row has: a row whose decoder refuses.
 const Opcode& opcode_named(Word name);
@@ -75,5 +74,8 @@ std::span<const Opcode> matrix_opcodes();
 std::span<const Opcode> mbarrier_opcodes();
 std::span<const Opcode> tensormap_opcodes();
 std::span<const Opcode> tcgen05_opcodes();
+std::span<const Opcode> system_opcodes();
+std::span<const Opcode> video_opcodes();
+std::span<const Opcode> wmma_opcodes();
 
 }  // namespace bitmma::kernel

@@ -33,13 +33,14 @@ using Pieces = std::vector<std::pair<uint64_t, std::array<uint8_t, piece>>>;
 /// it at the same offset of its shared memory and of its barrier. With .cta_group::2 the signal goes to the block of
 /// its pair whose rank has the parity of the rank of the barrier's block (PTX ISA, cp.async.bulk.tensor).
 void begin_copy(Warp& warp, const Op& op, int lane, const Pieces& pieces) {
-  const auto& one = *static_cast<const BulkDetails*>(op.details);
-  const uint64_t barrier = one.barrier.of(warp, lane);
+  const auto& details = *static_cast<const BulkDetails*>(op.details);
+  const uint64_t barrier = details.barrier.of(warp, lane);
   const auto begin = [&](const auto& in_block, uint64_t barrier_there) {
-    const MbarrierObject object = object_of(warp, op, lane, one.barrier.space, barrier_there, AccessKind::atomic);
+    const MbarrierObject object = object_of(warp, op, lane, details.barrier.space, barrier_there, AccessKind::atomic);
     BulkCopy copy{.barrier = object.address, .bytes = static_cast<uint32_t>(pieces.size()) * piece};
     for (const auto& [to, bytes] : pieces) {
-      const uint8_t* const place = locate(warp, op, lane, one.to.space, in_block(to), piece, AccessKind::bulk_write);
+      const uint8_t* const place =
+          locate(warp, op, lane, details.to.space, in_block(to), piece, AccessKind::bulk_write);
       Cta* const cta = owner_of(*warp.cta->cluster, place);
       if (!cta)
         fault(ViolationCode::out_of_bounds, lane, fmt::format("a bulk copy to {:#x}", in_block(to)), "shared memory");
@@ -49,10 +50,10 @@ void begin_copy(Warp& warp, const Op& op, int lane, const Pieces& pieces) {
     }
     object.cta->bulk_copies.push_back(std::move(copy));
   };
-  if (one.blocks == Op::no_slot) return begin([](uint64_t address) { return address; }, barrier);
+  if (details.blocks == Op::no_slot) return begin([](uint64_t address) { return address; }, barrier);
   const auto parity = static_cast<int>(barrier >> shared_rank_bits & 1);
-  for_each_lane(blocks_of_mask(warp, one.blocks, lane), [&](int rank) {
-    const int rank_of_barrier = one.of_pair ? (rank & ~1) | parity : rank;
+  for_each_lane(blocks_of_mask(warp, details.blocks, lane), [&](int rank) {
+    const int rank_of_barrier = details.of_pair ? (rank & ~1) | parity : rank;
     begin([rank](uint64_t address) { return address_in(rank, address); }, address_in(rank_of_barrier, barrier));
   });
 }
@@ -66,7 +67,7 @@ void require_fits(const Cta& cta, int lane, uint64_t bytes) {
 
 /// The bytes that a copy reads from shared memory.
 void check_source(const Warp& warp, int lane, const uint8_t* source) {
-  const Cta* const cta = owner_of(*warp.cta->cluster, source);
+  Cta* const cta = owner_of(*warp.cta->cluster, source);
   if (cta) check_async_read({&warp, 1}, lane, *cta, static_cast<size_t>(source - cta->shared.data()));
 }
 
@@ -90,9 +91,9 @@ bool can_reduce(Atomic what, Type type) {
 }
 
 void run_bulk_copy(Warp& warp, const Op& op, Mask mask) {
-  const auto& one = *static_cast<const BulkDetails*>(op.details);
+  const auto& details = *static_cast<const BulkDetails*>(op.details);
   for_each_lane(mask, [&](int lane) {
-    const uint64_t to = one.to.of(warp, lane), from = one.from.of(warp, lane);
+    const uint64_t to = details.to.of(warp, lane), from = details.from.of(warp, lane);
     const uint32_t bytes = warp.lanes_of<const uint32_t>(op.c)[lane];
     if (bytes % piece != 0)
       fault(ViolationCode::misaligned, lane, fmt::format("a bulk copy of {} bytes", bytes), "a multiple of 16");
@@ -100,20 +101,20 @@ void run_bulk_copy(Warp& warp, const Op& op, Mask mask) {
     Pieces pieces;
     for (uint32_t i = 0; i < bytes; i += piece) {
       std::array<uint8_t, piece> data;
-      const uint8_t* const source = locate(warp, op, lane, one.from.space, from + i, piece, AccessKind::read);
-      if (one.from.space == Space::shared) check_source(warp, lane, source);
+      const uint8_t* const source = locate(warp, op, lane, details.from.space, from + i, piece, AccessKind::read);
+      if (details.from.space == Space::shared) check_source(warp, lane, source);
       std::memcpy(data.data(), source, piece);
-      if (one.to_shared) {
+      if (details.to_shared) {
         pieces.emplace_back(to + i, data);
         continue;
       }
-      const size_t element = one.reduction ? static_cast<size_t>(bytes_of(one.type)) : piece;
-      uint8_t* const place =
-          locate(warp, op, lane, one.to.space, to + i, piece, one.reduction ? AccessKind::atomic : AccessKind::write);
+      const size_t element = details.reduction ? static_cast<size_t>(bytes_of(details.type)) : piece;
+      uint8_t* const place = locate(warp, op, lane, details.to.space, to + i, piece,
+                                    details.reduction ? AccessKind::atomic : AccessKind::write);
       for (size_t at = 0; at < piece; at += element)
-        store_element(one, one.type, place + at, data.data() + at, element);
+        store_element(details, details.type, place + at, data.data() + at, element);
     }
-    if (one.to_shared) begin_copy(warp, op, lane, pieces);
+    if (details.to_shared) begin_copy(warp, op, lane, pieces);
   });
 }
 
@@ -126,20 +127,20 @@ struct AsyncStoreDetails {
 };
 
 void run_async_store(Warp& warp, const Op& op, Mask mask) {
-  const auto& one = *static_cast<const AsyncStoreDetails*>(op.details);
-  const size_t part_bytes = one.wide_parts ? 8 : 4;
+  const auto& details = *static_cast<const AsyncStoreDetails*>(op.details);
+  const size_t part_bytes = details.wide_parts ? 8 : 4;
   for_each_lane(mask, [&](int lane) {
-    BulkCopy::Piece stored{.size = static_cast<uint32_t>(part_bytes * one.parts.size())};
-    for (size_t i = 0; i < one.parts.size(); ++i) {
+    BulkCopy::Piece stored{.size = static_cast<uint32_t>(part_bytes * details.parts.size())};
+    for (size_t i = 0; i < details.parts.size(); ++i) {
       const uint8_t* const from =
-          one.wide_parts ? reinterpret_cast<const uint8_t*>(warp.lanes_of<const uint64_t>(one.parts[i]) + lane)
-                         : reinterpret_cast<const uint8_t*>(warp.lanes_of<const uint32_t>(one.parts[i]) + lane);
+          details.wide_parts ? reinterpret_cast<const uint8_t*>(warp.lanes_of<const uint64_t>(details.parts[i]) + lane)
+                             : reinterpret_cast<const uint8_t*>(warp.lanes_of<const uint32_t>(details.parts[i]) + lane);
       std::memcpy(stored.bytes.data() + part_bytes * i, from, part_bytes);
     }
     const MbarrierObject object =
-        object_of(warp, op, lane, Space::shared, one.barrier.of(warp, lane), AccessKind::atomic);
+        object_of(warp, op, lane, Space::shared, details.barrier.of(warp, lane), AccessKind::atomic);
     const uint8_t* const place =
-        locate(warp, op, lane, one.to, static_cast<int>(stored.size), AccessKind::write, stored.bytes.data());
+        locate(warp, op, lane, details.to, static_cast<int>(stored.size), AccessKind::write, stored.bytes.data());
     stored.cta = owner_of(*warp.cta->cluster, place);
     stored.to = static_cast<uint32_t>(place - stored.cta->shared.data());
     if (stored.cta->launch->checks) std::memset(stored.cta->shared_states.data() + stored.to, in_flight, stored.size);
@@ -148,18 +149,16 @@ void run_async_store(Warp& warp, const Op& op, Mask mask) {
 }
 
 PackedTensorMap map_at(Warp& warp, const Op& op, int lane, uint64_t address, size_t rank) {
-  PackedTensorMap map;
-  auto* const bytes = reinterpret_cast<uint8_t*>(&map);
+  std::array<uint8_t, tensor_map_bytes> bytes{};
   if (address % 64 != 0)
     fault(ViolationCode::misaligned, lane, fmt::format("a tensor map at {:#x}", address), "a multiple of 64");
-  for (size_t i = 0; i < sizeof map; i += 16)
-    std::memcpy(bytes + i, locate(warp, op, lane, Space::generic, address + i, 16, AccessKind::read), 16);
-  if (map.mark != PackedTensorMap::mark_of_ours) {
-    fault(ViolationCode::undefined_by_ptx, lane, "128 bytes that are not a tensor map",
-          "a tensor map that was passed to the launch",
-          "pass it as an argument: bitmma does not support maps that a kernel creates");
-  }
+  for (size_t i = 0; i < used_map_bytes; i += 16)
+    std::memcpy(bytes.data() + i, locate(warp, op, lane, Space::generic, address + i, 16, AccessKind::read), 16);
+  const PackedTensorMap map = PackedTensorMap::of(bytes);
   require_usable(map);
+  if (map.address % 16 != 0)
+    fault(ViolationCode::misaligned, lane, fmt::format("a tensor at {:#x}, by its map", map.address),
+          "a multiple of 16");
   if (map.rank != rank)
     fault(ViolationCode::undefined_by_ptx, lane, fmt::format("a tensor map of {} dimensions", map.rank),
           fmt::format("one of {}", rank));
@@ -192,10 +191,14 @@ std::optional<uint64_t> row_of_tensor(const PackedTensorMap& map, const Indices&
 
 /// Refuses coordinates at which a GPU stops with an illegal instruction. Measured on an H100 (data/kernels/tma.cu).
 void require_coordinates(const BulkDetails& details, const PackedTensorMap& map, const Indices& first, int lane) {
-  if (first[0] * map.element_bytes % 16 != 0) {
+  const MapType& elements = map.elements();
+  const bool is_padded = elements.shared_bytes != elements.global_bytes;
+  if (is_padded ? first[0] % 128 != 0 : first[0] * elements.global_bytes % (16 * elements.group) != 0) {
     fault(ViolationCode::misaligned, lane,
-          fmt::format("coordinate {} of {}-byte elements in the innermost dimension", first[0], map.element_bytes),
-          "a coordinate at a multiple of 16 bytes");
+          elements.group == 1 ? fmt::format("coordinate {} of {}-byte elements in the innermost dimension", first[0],
+                                            elements.global_bytes)
+                              : fmt::format("coordinate {} in the innermost dimension", first[0]),
+          is_padded ? "a multiple of 128" : "a coordinate at a multiple of 16 bytes");
   }
   if (!details.to_shared && *std::ranges::min_element(first) < 0) {
     fault(ViolationCode::out_of_bounds, lane,
@@ -207,32 +210,39 @@ void require_coordinates(const BulkDetails& details, const PackedTensorMap& map,
 /// Copies between a box of a tensor and shared memory. The box is dense there, but with a swizzle each row starts at a
 /// multiple of the swizzle's span.
 void run_tensor_copy(Warp& warp, const Op& op, Mask mask) {
-  const auto& one = *static_cast<const BulkDetails*>(op.details);
-  const size_t rank = one.coordinates.size();
+  const auto& details = *static_cast<const BulkDetails*>(op.details);
+  const size_t rank = details.coordinates.size();
   for_each_lane(mask, [&](int lane) {
-    const uint64_t to = one.to.of(warp, lane), from = one.from.of(warp, lane);
-    const uint64_t box_at = one.to_shared ? to : from;
-    const PackedTensorMap map = map_at(warp, op, lane, one.to_shared ? from : to, rank);
+    const uint64_t to = details.to.of(warp, lane), from = details.from.of(warp, lane);
+    const uint64_t box_at = details.to_shared ? to : from;
+    const PackedTensorMap map = map_at(warp, op, lane, details.to_shared ? from : to, rank);
     if (box_at % 128 != 0)
       fault(ViolationCode::misaligned, lane, fmt::format("a box at address {:#x}", box_at), "a multiple of 128");
-    const SwizzleInfo& swizzle = info(static_cast<Swizzle>(map.swizzle));
-    const uint32_t element = map.element_bytes, row_bytes = map.box[0] * element;
+    const SwizzleInfo& swizzle = *swizzle_of(map);
+    // Elements of 4 and 6 bits are copied in groups: `element` is the group.
+    const auto element = static_cast<uint32_t>(map.elements().shared_bytes),
+               element_in_global = static_cast<uint32_t>(map.elements().global_bytes),
+               group = static_cast<uint32_t>(map.elements().group);
+    const uint32_t row_bytes = map.box[0] / group * element;
     const uint32_t row_pitch = swizzle.bits == 0 ? row_bytes : static_cast<uint32_t>(swizzle.width_bytes);
     uint64_t rows = 1;
     for (size_t i = 1; i < rank; ++i) rows *= moved_of(map, i);
     require_fits(*warp.cta, lane, rows * row_pitch);
     Indices first{};
     for (size_t i = 0; i < rank; ++i)
-      first[i] = static_cast<int32_t>(warp.lanes_of<const uint32_t>(one.coordinates[i])[lane]);
-    require_coordinates(one, map, first, lane);
-    const Type type = map.has_type != 0 ? map_types[map.type] : element == 8 ? Type::b64 : Type::b32;
-    if (one.reduction) {
+      first[i] = static_cast<int32_t>(warp.lanes_of<const uint32_t>(details.coordinates[i])[lane]);
+    require_coordinates(details, map, first, lane);
+    const Type type = map.has_type ? map.elements().type : element == 8 ? Type::b64 : Type::b32;
+    if (details.reduction) {
+      if (group > 1)
+        fault(ViolationCode::undefined_by_ptx, lane, "a reduction of elements of 4 or 6 bits",
+              "elements of 8 bits or more");
       const bool of_bits =
-          *one.reduction == Atomic::and_ || *one.reduction == Atomic::or_ || *one.reduction == Atomic::xor_;
-      if (map.has_type == 0 && !of_bits)
+          *details.reduction == Atomic::and_ || *details.reduction == Atomic::or_ || *details.reduction == Atomic::xor_;
+      if (!map.has_type && !of_bits)
         fault(ViolationCode::undefined_by_ptx, lane, "a reduction by a tensor map without the type of its elements",
               "a map with element_type");
-      if (!can_reduce(*one.reduction, type))
+      if (!can_reduce(*details.reduction, type))
         fault(ViolationCode::undefined_by_ptx, lane, fmt::format("this reduction of .{}", info(type).name),
               "sums of floating-point numbers; min and max of f16 and bf16");
     }
@@ -243,32 +253,41 @@ void run_tensor_copy(Warp& warp, const Op& op, Mask mask) {
       if (in_row == 0) row = row_of_tensor(map, first, moved / row_bytes);
       const auto place = static_cast<uint64_t>(apply(swizzle, static_cast<int64_t>(box_at + at)));
       const uint8_t* const source =
-          one.to_shared ? nullptr : locate(warp, op, lane, one.from.space, place, piece, AccessKind::read);
+          details.to_shared ? nullptr : locate(warp, op, lane, details.from.space, place, piece, AccessKind::read);
       if (source) check_source(warp, lane, source);
       std::array<uint8_t, piece> data{};
-      if (map.fills_with_nan != 0) {  // of f16, bf16, f32 and f64 on an H100
+      if (map.fills_with_nan) {  // of f16, bf16, f32 and f64 on an H100
         for (size_t i = 0; i < data.size(); i += 2) data[i] = 0xF7, data[i + 1] = 0x7F;
       }
       for (uint32_t byte = 0; byte < piece; byte += element) {
-        const int64_t index = first[0] + int64_t{(in_row + byte) / element};
+        const int64_t index = first[0] + int64_t{(in_row + byte) / element} * group;
         if (!row || !is_in_tensor(map, 0, index)) continue;
-        uint8_t* const global = locate(warp, op, lane, Space::global, *row + static_cast<uint64_t>(index) * element,
-                                       static_cast<int>(element),
-                                       one.to_shared   ? AccessKind::read
-                                       : one.reduction ? AccessKind::atomic
-                                                       : AccessKind::write);
-        if (one.to_shared) std::memcpy(data.data() + byte, global, element);
-        else store_element(one, type, global, source + byte, element);
+        const uint64_t in_global = *row + static_cast<uint64_t>(index) / group * element_in_global;
+        const AccessKind kind = details.to_shared   ? AccessKind::read
+                                : details.reduction ? AccessKind::atomic
+                                                    : AccessKind::write;
+        if (element_in_global == 12) {  // three aligned words
+          for (uint32_t at = 0; at < element_in_global; at += 4) {
+            uint8_t* const word = locate(warp, op, lane, Space::global, in_global + at, 4, kind);
+            if (details.to_shared) std::memcpy(data.data() + byte + at, word, 4);
+            else std::memcpy(word, source + byte + at, 4);
+          }
+          continue;
+        }
+        uint8_t* const global =
+            locate(warp, op, lane, Space::global, in_global, static_cast<int>(element_in_global), kind);
+        if (details.to_shared) std::memcpy(data.data() + byte, global, element_in_global);
+        else store_element(details, type, global, source + byte, element_in_global);
       }
-      if (one.to_shared) pieces.emplace_back(place, data);
+      if (details.to_shared) pieces.emplace_back(place, data);
     }
-    if (one.to_shared) begin_copy(warp, op, lane, pieces);
+    if (details.to_shared) begin_copy(warp, op, lane, pieces);
   });
 }
 
 }  // namespace
 
-void decode_bulk_copy(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_bulk_copy(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   // Writes to global memory happen at once, and prefetches change no value.
   if (words.take(Word::commit_group)) {
     decoder.require_operands(instruction, 0, 0);
@@ -361,7 +380,7 @@ void decode_bulk_copy(Decoder& decoder, const Instruction& instruction, Words& w
   op.c = c;
 }
 
-void decode_async_store(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_async_store(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   AsyncStoreDetails async_store_details;
   words.take(Word::weak);
   const size_t count = words.take(Word::v2) ? 2 : words.take(Word::v4) ? 4 : 1;

@@ -96,25 +96,26 @@ uint64_t nan_of_f64(MathOperation operation, uint64_t a, uint64_t b, uint64_t c)
 /// f64: IEEE 754 arithmetic in any rounding mode. `exchanged`: ptxas exchanges the first two operands.
 template <bool exchanged>
 void run_f64(Warp& warp, const Op& op, Mask mask) {
-  const auto& one = static_cast<const MathDetails*>(op.details)->instruction;
+  const auto& instruction = static_cast<const MathDetails*>(op.details)->instruction;
   const auto *a = warp.lanes_of<const uint64_t>(op.a), *b = warp.lanes_of<const uint64_t>(op.b),
              *c = warp.lanes_of<const uint64_t>(op.c);
   auto* d = warp.lanes_of<uint64_t>(op.d);
   constexpr uint64_t sign = uint64_t{1} << 63, number_one = 0x3FF0000000000000;
   for_each_lane(mask, [&](int lane) {
     const uint64_t before[] = {a[lane], b[lane], c[lane]};  // d may be one of them
-    switch (one.operation) {
-      case MathOperation::add: d[lane] = ieee_add(Format::f64, a[lane], b[lane], one.rounding); break;
-      case MathOperation::sub: d[lane] = ieee_add(Format::f64, a[lane], b[lane] ^ sign, one.rounding); break;
-      case MathOperation::mul: d[lane] = ieee_mul(Format::f64, a[lane], b[lane], one.rounding); break;
-      case MathOperation::fma: d[lane] = ieee_fma(Format::f64, a[lane], b[lane], c[lane], one.rounding); break;
-      case MathOperation::div: d[lane] = ieee_div(Format::f64, a[lane], b[lane], one.rounding); break;
-      case MathOperation::rcp: d[lane] = ieee_div(Format::f64, number_one, a[lane], one.rounding); break;
-      default: d[lane] = ieee_sqrt(Format::f64, a[lane], one.rounding); break;
+    switch (instruction.operation) {
+      case MathOperation::add: d[lane] = ieee_add(Format::f64, a[lane], b[lane], instruction.rounding); break;
+      case MathOperation::sub: d[lane] = ieee_add(Format::f64, a[lane], b[lane] ^ sign, instruction.rounding); break;
+      case MathOperation::mul: d[lane] = ieee_mul(Format::f64, a[lane], b[lane], instruction.rounding); break;
+      case MathOperation::fma: d[lane] = ieee_fma(Format::f64, a[lane], b[lane], c[lane], instruction.rounding); break;
+      case MathOperation::div: d[lane] = ieee_div(Format::f64, a[lane], b[lane], instruction.rounding); break;
+      case MathOperation::rcp: d[lane] = ieee_div(Format::f64, number_one, a[lane], instruction.rounding); break;
+      default: d[lane] = ieee_sqrt(Format::f64, a[lane], instruction.rounding); break;
     }
     if (is_nan(Format::f64, d[lane])) {
       const auto& [a0, b0, c0] = before;
-      d[lane] = exchanged ? nan_of_f64(one.operation, b0, a0, c0) : nan_of_f64(one.operation, a0, b0, c0);
+      d[lane] =
+          exchanged ? nan_of_f64(instruction.operation, b0, a0, c0) : nan_of_f64(instruction.operation, a0, b0, c0);
     }
   });
 }
@@ -184,9 +185,9 @@ void run_quotient_factors(Warp& warp, const Op& op, Mask mask) {
 }
 
 /// The instruction of layer math, such as "fma.ftz.f32" for a mad or "add.ftz.f32" for a pair.
-MathInstruction math_instruction_of(const Instruction& instruction) {
+MathInstruction math_instruction_of(const PtxInstruction& instruction) {
   if (has_word(instruction, Word::other)) return parse_math_instruction(instruction.opcode);  // which refuses it
-  Instruction alike = instruction;
+  PtxInstruction alike = instruction;
   std::vector<Word> words = instruction.words;
   if (words.front() == Word::mad) words.front() = Word::fma;
   if (words.back() == Word::f32x2) words.back() = Word::f32;  // both halves compute alike
@@ -195,8 +196,8 @@ MathInstruction math_instruction_of(const Instruction& instruction) {
 }
 
 /// Decodes the fma that replaces a sum and its product.
-void decode_joined(Decoder& decoder, const Instruction& sum, const Join& join, Type type) {
-  const Instruction& product = decoder.entry().instructions[static_cast<size_t>(join.product)];
+void decode_joined(Decoder& decoder, const PtxInstruction& sum, const Join& join, Type type) {
+  const PtxInstruction& product = decoder.entry().instructions[static_cast<size_t>(join.product)];
   const bool is_f64 = type == Type::f64;  // math_instructions() has no f64 rows
   const MathInstruction of_product =
       is_f64 ? MathInstruction{.operation = MathOperation::mul, .format = Format::f64} : math_instruction_of(product);
@@ -245,7 +246,7 @@ constexpr auto rounded_64 = std::to_array<Rounded64>({
     {Word::sqrt, MathOperation::sqrt, 1},
 });
 
-bool decode_f64(Decoder& decoder, const Instruction& instruction, Words& words) {
+bool decode_f64(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   const auto row = std::ranges::find(rounded_64, instruction.row->name, &Rounded64::name);
   if (row == rounded_64.end() || words.take(Word::approx)) return false;
   const Word rounding = words.take_one({Word::rn, Word::rz, Word::rm, Word::rp});
@@ -335,18 +336,18 @@ uint64_t selected(const SelectDetails& details, uint64_t a, uint64_t b) {
 
 template <typename W>
 void run_selected(Warp& warp, const Op& op, Mask mask) {
-  const auto& one = *static_cast<const SelectDetails*>(op.details);
+  const auto& details = *static_cast<const SelectDetails*>(op.details);
   const auto *a = warp.lanes_of<const W>(op.a), *b = warp.lanes_of<const W>(op.b), *c = warp.lanes_of<const W>(op.c);
   auto* d = warp.lanes_of<W>(op.d);
   for_each_lane(mask, [&](int lane) {
-    if (one.pair) {
-      const uint64_t low = selected(one, a[lane] & 0xFFFF, b[lane] & 0xFFFF),
-                     high = selected(one, a[lane] >> 16 & 0xFFFF, b[lane] >> 16 & 0xFFFF);
+    if (details.pair) {
+      const uint64_t low = selected(details, a[lane] & 0xFFFF, b[lane] & 0xFFFF),
+                     high = selected(details, a[lane] >> 16 & 0xFFFF, b[lane] >> 16 & 0xFFFF);
       d[lane] = static_cast<W>(low | high << 16);
       return;
     }
-    uint64_t result = selected(one, a[lane], b[lane]);
-    if (one.three) result = selected(one, result, c[lane]);
+    uint64_t result = selected(details, a[lane], b[lane]);
+    if (details.three) result = selected(details, result, c[lane]);
     d[lane] = static_cast<W>(result);
   });
 }
@@ -363,7 +364,7 @@ constexpr uint32_t extreme_f32(uint32_t a, uint32_t b) {
   return a_nan ? (b_nan ? 0x7FFFFFFF : b) : b_nan ? a : number;
 }
 
-void decode_selection(Decoder& decoder, const Instruction& instruction, Words& words, Type type) {
+void decode_selection(Decoder& decoder, const PtxInstruction& instruction, Words& words, Type type) {
   const Word name = words.name();
   SelectDetails select_details{.format = format_of(type), .pair = is_pair(type)};
   select_details.ftz = words.take(Word::ftz);
@@ -452,27 +453,27 @@ struct CompareDetails {
 
 template <typename W>
 void run_compare(Warp& warp, const Op& op, Mask mask) {
-  const auto& one = *static_cast<const CompareDetails*>(op.details);
+  const auto& details = *static_cast<const CompareDetails*>(op.details);
   const auto *a = warp.lanes_of<const W>(op.a), *b = warp.lanes_of<const W>(op.b);
-  Mask found = 0, second = 0;
+  Mask first = 0, second = 0;
   const auto holds = [&](uint64_t x, uint64_t y) {
-    return (one.holds >> static_cast<int>(order_between(one.format, one.ftz, x, y)) & 1) != 0;
+    return (details.holds >> static_cast<int>(order_between(details.format, details.ftz, x, y)) & 1) != 0;
   };
   for_each_lane(mask, [&](int lane) {
-    if (one.pair) {
-      found |= Mask{holds(a[lane] & 0xFFFF, b[lane] & 0xFFFF)} << lane;
+    if (details.pair) {
+      first |= Mask{holds(a[lane] & 0xFFFF, b[lane] & 0xFFFF)} << lane;
       second |= Mask{holds(a[lane] >> 16 & 0xFFFF, b[lane] >> 16 & 0xFFFF)} << lane;
     } else {
-      found |= Mask{holds(a[lane], b[lane])} << lane;
+      first |= Mask{holds(a[lane], b[lane])} << lane;
     }
   });
-  if (!one.pair) second = ~found;
-  set_comparison(warp, op, mask, found, second);
+  if (!details.pair) second = ~first;
+  set_comparison(warp, op, mask, first, second);
 }
 
 /// f32 without .ftz, computed on the host: a comparison rounds nothing.
 void run_compare_f32(Warp& warp, const Op& op, Mask mask) {
-  const auto& one = *static_cast<const CompareDetails*>(op.details);
+  const auto& details = *static_cast<const CompareDetails*>(op.details);
   const auto *a = warp.lanes_of<const float>(op.a), *b = warp.lanes_of<const float>(op.b);
   Mask is_less = 0, is_equal = 0, is_greater = 0;
   for (int lane = 0; lane < lanes; ++lane) {
@@ -481,17 +482,50 @@ void run_compare_f32(Warp& warp, const Op& op, Mask mask) {
     is_greater |= Mask{a[lane] > b[lane]} << lane;
   }
   const Mask is_unordered = ~(is_less | is_equal | is_greater);
-  const Mask found = ((one.holds & less) != 0 ? is_less : 0) | ((one.holds & equal) != 0 ? is_equal : 0) |
-                     ((one.holds & greater) != 0 ? is_greater : 0) | ((one.holds & unordered) != 0 ? is_unordered : 0);
-  set_comparison(warp, op, mask, found, ~found);
+  const Mask holds = ((details.holds & less) != 0 ? is_less : 0) | ((details.holds & equal) != 0 ? is_equal : 0) |
+                     ((details.holds & greater) != 0 ? is_greater : 0) |
+                     ((details.holds & unordered) != 0 ? is_unordered : 0);
+  set_comparison(warp, op, mask, holds, ~holds);
 }
 
-void decode_testp(Decoder& decoder, const Instruction& instruction, Words& words) {
+struct ClassDetails {
+  Format format = Format::f32;
+  Word what = Word::number;
+};
+bool is_of_class(Format format, Word what, uint64_t code) {
+  const FormatInfo& row = info(format);
+  const uint64_t magnitude = code & ~row.sign_bit(), infinity = low_mask(row.bits - 1) & ~row.mantissa_mask();
+  switch (what) {
+    case Word::finite: return magnitude < infinity;
+    case Word::infinite: return magnitude == infinity;
+    case Word::number: return magnitude <= infinity;
+    case Word::notanumber: return magnitude > infinity;
+    case Word::normal:
+      return magnitude < infinity && (magnitude > row.mantissa_mask() || magnitude == 0);  // so is zero
+    default: return magnitude != 0 && magnitude <= row.mantissa_mask();
+  }
+}
+template <typename W>
+void run_testp(Warp& warp, const Op& op, Mask mask) {
+  const auto& details = *static_cast<const ClassDetails*>(op.details);
+  Mask holds = 0;
+  for_each_lane(mask, [&](int lane) {
+    holds |= Mask{is_of_class(details.format, details.what, warp.lanes_of<const W>(op.a)[lane])} << lane;
+  });
+  set_mask(warp, op.d, mask, holds);
+}
+
+void decode_testp(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   const auto type = words.take_type();
   const Word what =
       words.take_one({Word::finite, Word::infinite, Word::number, Word::notanumber, Word::normal, Word::subnormal});
   if (!type || what == Word::none) decoder.refuse("without a class and a type");
-  decoder.refuse(fmt::format("not supported: testp.{} of {}", print(what), instruction.opcode));
+  decoder.require_operands(instruction, 2, 2);
+  const uint32_t a = decoder.read(instruction.operands[1], *type), d = decoder.write_mask(instruction.operands[0]);
+  const auto* details = decoder.keep(ClassDetails{.format = format_of(*type), .what = what});
+  Op& op = decoder.emit(*type == Type::f64 ? run_testp<uint64_t> : run_testp<uint32_t>);
+  op.details = details;
+  op.a = a, op.d = d;
 }
 
 // --- cvt
@@ -548,7 +582,7 @@ void require_target(const Decoder& decoder, TargetSet targets) {
   if (!targets.contains(decoder.target())) decoder.refuse(fmt::format("on {}", print(decoder.target())));
 }
 
-void decode_cvt(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_cvt(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   const CvtInstruction cvt = parse_cvt(instruction.opcode);
   require_target(decoder, targets_of(cvt));
   words.take_all();
@@ -591,7 +625,81 @@ void decode_cvt(Decoder& decoder, const Instruction& instruction, Words& words) 
   op.d = d, op.a = a, op.b = b;
 }
 
-void decode_named(Decoder& decoder, const Instruction& instruction, Words& words) {
+// --- add, sub and fma of f32 with f16 or bf16 sources
+
+constexpr uint32_t f32_of_bf16(uint32_t a) { return a << 16; }
+uint32_t f32_of_f16(uint32_t a) {
+  return static_cast<uint32_t>(
+      convert(Format::f16, a & 0xFFFF, Format::f32, Rounding::nearest_even, Overflow::infinity));
+}
+
+/// add, sub and fma whose last word is the type of their first sources, and f32 that of the last source and of the
+/// result: the narrow numbers are f32 numbers, and the instruction rounds once. PTX ISA 8.6.
+void decode_mixed(Decoder& decoder, const PtxInstruction& instruction, Words& words, Type type) {
+  if (decoder.target() < Target::sm_100) decoder.refuse("before sm_100");
+  PtxInstruction single = instruction;
+  std::vector<Word> name = instruction.words;
+  name.pop_back();
+  become(single, std::move(name));
+  const MathInstruction math_instruction = parse_math_instruction(single.opcode);
+  if (math_instruction.ftz) decoder.refuse("with .ftz");
+  words.take_all();
+  const auto count = static_cast<size_t>(operand_count(math_instruction.operation));
+  decoder.require_operands(instruction, count + 1, count + 1);
+  uint32_t slots[3] = {};
+  for (size_t i = 0; i < count; ++i) {
+    const bool is_narrow = i + 1 < count;
+    slots[i] = decoder.read(instruction.operands[i + 1], is_narrow ? type : Type::f32);
+    if (!is_narrow) continue;
+    const uint32_t wide = decoder.scratch(4 * lanes);
+    Op& op = decoder.emit(type == Type::bf16 ? map<f32_of_bf16> : map<f32_of_f16>);
+    op.d = wide, op.a = slots[i];
+    slots[i] = wide;
+  }
+  for (size_t i = count; i < 3; ++i) slots[i] = slots[0];
+  emit_math(decoder, math_instruction, Type::f32, decoder.write(instruction.operands[0], Type::f32), slots[0], slots[1],
+            slots[2]);
+}
+
+/// rsqrt.approx.f64 as ptxas 13.0 computes it: one step of Newton's method from the GPU's reciprocal square root of the
+/// upper word, which is rsqrt.approx.ftz.f64; subnormal numbers are scaled.
+uint64_t rsqrt_f64(const MathInstruction& seed, uint64_t x) {
+  constexpr uint64_t sign = uint64_t{1} << 63, infinity = 0x7FF0000000000000, half = 0x3FE0000000000000,
+                     three_eighths = 0x3FD8000000000000, number_one = 0x3FF0000000000000,
+                     scale = 0x4350000000000000 /* 2^54 */, root_of_scale = 0x41A0000000000000 /* 2^27 */;
+  if ((x & ~sign) > infinity) return x | uint64_t{1} << 51;
+  if ((x & ~sign) == 0) return x | infinity;
+  if ((x & sign) != 0) return 0xFFF8000000000000;
+  if (x == infinity) return 0;
+  const bool is_scaled = x < uint64_t{1} << 52;
+  if (is_scaled) x = ieee_mul(Format::f64, x, scale, Rounding::nearest_even);
+  const auto mul = [](uint64_t a, uint64_t b) { return ieee_mul(Format::f64, a, b, Rounding::nearest_even); };
+  const auto fma = [](uint64_t a, uint64_t b, uint64_t c) {
+    return ieee_fma(Format::f64, a, b, c, Rounding::nearest_even);
+  };
+  const uint64_t y = math::compute_known(seed, x, 0, 0);
+  const uint64_t error = fma(x, mul(y, y) ^ sign, number_one);
+  const uint64_t root = fma(fma(error, three_eighths, half), mul(y, error), y);
+  return is_scaled ? mul(root, root_of_scale) : root;
+}
+void run_rsqrt_f64(Warp& warp, const Op& op, Mask mask) {
+  const auto& details = *static_cast<const MathDetails*>(op.details);
+  const auto* a = warp.lanes_of<const uint64_t>(op.a);
+  auto* d = warp.lanes_of<uint64_t>(op.d);
+  for_each_lane(mask, [&](int lane) { d[lane] = rsqrt_f64(details.instruction, a[lane]); });
+}
+void decode_rsqrt_f64(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
+  words.take_all();
+  decoder.require_operands(instruction, 2, 2);
+  const uint32_t a = decoder.read(instruction.operands[1], Type::f64),
+                 d = decoder.write(instruction.operands[0], Type::f64);
+  const auto* details = decoder.keep(MathDetails{parse_math_instruction("rsqrt.approx.ftz.f64"), nullptr});
+  Op& op = decoder.emit(run_rsqrt_f64);
+  op.details = details;
+  op.d = d, op.a = a;
+}
+
+void decode_named(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   const auto type = words.take_type();
   if (!type || !is_floating(*type)) decoder.refuse("without a floating-point type");
   decode_float(decoder, instruction, words, *type);
@@ -622,7 +730,7 @@ constexpr auto float_rows = std::to_array<Opcode>({
     {.name = Word::cos, .does = "the cosine", .decode = decode_named, .types = TypeSet{Type::f32}},
     {.name = Word::tanh, .does = "the hyperbolic tangent", .decode = decode_named, .types = floats},
     {.name = Word::copysign, .does = "b with the sign of a", .decode = decode_named, .types = singles},
-    {.name = Word::testp, .does = "a predicate by the class of a number", .decode = decode_testp, .runs = false},
+    {.name = Word::testp, .does = "a predicate by the class of a number", .decode = decode_testp, .types = singles},
     {.name = Word::cvt, .does = "a number in another type", .decode = decode_cvt},
 });
 
@@ -641,7 +749,7 @@ uint64_t least_or_greatest(Type type, bool is_max, uint64_t a, uint64_t b) {
 
 bool is_floating(Type type) { return info(type).kind == TypeClass::floating; }
 
-void decode_float(Decoder& decoder, const Instruction& instruction, Words& words, Type type) {
+void decode_float(Decoder& decoder, const PtxInstruction& instruction, Words& words, Type type) {
   const Word name = words.name();
   if (name == Word::min || name == Word::max || name == Word::abs || name == Word::neg || name == Word::copysign)
     return decode_selection(decoder, instruction, words, type);
@@ -652,6 +760,10 @@ void decode_float(Decoder& decoder, const Instruction& instruction, Words& words
   }
   if (type == Type::f64 && decode_f64(decoder, instruction, words)) return;
   if (type == Type::f32x2 && decoder.target() < Target::sm_100) decoder.refuse("before sm_100");
+  if ((type == Type::f16 || type == Type::bf16) && has_word(instruction, Word::f32) &&
+      (name == Word::add || name == Word::sub || name == Word::fma))
+    return decode_mixed(decoder, instruction, words, type);
+  if (is(instruction, {Word::rsqrt, Word::approx, Word::f64})) return decode_rsqrt_f64(decoder, instruction, words);
   const MathInstruction math_instruction = math_instruction_of(instruction);
   require_target(decoder, targets_of(math_instruction));
   words.take_all();
@@ -665,7 +777,7 @@ void decode_float(Decoder& decoder, const Instruction& instruction, Words& words
   emit_math(decoder, math_instruction, type, d, slots[0], slots[1], slots[2]);
 }
 
-void decode_float_compare(Decoder& decoder, const Instruction& instruction, Words& words, Type type) {
+void decode_float_compare(Decoder& decoder, const PtxInstruction& instruction, Words& words, Type type) {
   CompareDetails compare_details{.format = format_of(type), .pair = is_pair(type)};
   compare_details.ftz = words.take(Word::ftz);
   if (compare_details.ftz && type != Type::f32 && type != Type::f16 && type != Type::f16x2) decoder.refuse("with .ftz");

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Integers, bits, predicates and moves.
+#include <fmt/format.h>
+
 #include <bit>
 #include <limits>
 
@@ -208,8 +210,8 @@ constexpr uint32_t bfind_of(RegisterWord<T> a) {
 }
 template <typename T>
 constexpr uint32_t bfind_shift_of(RegisterWord<T> a) {
-  const uint32_t found = bfind_of<T>(a);
-  return found == ~uint32_t{0} ? found : static_cast<uint32_t>(8 * sizeof(T) - 1) - found;
+  const uint32_t position = bfind_of<T>(a);
+  return position == ~uint32_t{0} ? position : static_cast<uint32_t>(8 * sizeof(T) - 1) - position;
 }
 /// PTX ISA, bfe: position and length are the low bytes of their operands.
 template <typename T>
@@ -373,7 +375,7 @@ Type require_type(Decoder& decoder, Words& words) {
 }
 
 /// Emits an Op whose sources have type `type` and whose d has type `result`.
-void emit_words(Decoder& decoder, const Instruction& instruction, Run run, Type type, size_t sources, Type result) {
+void emit_words(Decoder& decoder, const PtxInstruction& instruction, Run run, Type type, size_t sources, Type result) {
   if (!run) decoder.refuse(std::string("of .") + std::string(info(type).name));
   decoder.require_operands(instruction, sources + 1, sources + 1);
   uint32_t slots[4] = {};
@@ -395,7 +397,7 @@ constexpr Mask mask_not(Mask a, Mask) { return ~a; }
 constexpr Mask same_mask(Mask a, Mask) { return a; }
 
 /// Decodes and, or, xor, not and mov of predicates. False if the type is not .pred.
-bool decode_masks(Decoder& decoder, const Instruction& instruction, Words& words, Run run, size_t sources) {
+bool decode_masks(Decoder& decoder, const PtxInstruction& instruction, Words& words, Run run, size_t sources) {
   if (!words.take(Word::pred)) return false;
   decoder.require_operands(instruction, sources + 1, sources + 1);
   const uint32_t a = decoder.read_mask(instruction.operands[1]);
@@ -411,7 +413,7 @@ constexpr uint32_t pair_add(uint32_t a, uint32_t b) {
   return ((a & 0xFFFF0000) + (b & 0xFFFF0000)) | ((a + b) & 0xFFFF);
 }
 
-void decode_add(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_add(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   // PTX has no sub for pairs.
   if (words.name() == Word::add && words.take_one({Word::s16x2, Word::u16x2}) != Word::none)
     return emit_words(decoder, instruction, map<pair_add>, Type::b32, 2, Type::b32);
@@ -434,7 +436,7 @@ void decode_add(Decoder& decoder, const Instruction& instruction, Words& words) 
   emit_words(decoder, instruction, run, type, 2, type);
 }
 
-void decode_addc(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_addc(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   const Type type = require_type(decoder, words);
   const bool writes = words.take(Word::cc), subtracts = words.name() == Word::subc, wide = bytes_of(type) == 8;
   Run run = wide ? (subtracts ? add_carry<uint64_t, true, true> : add_carry<uint64_t, false, true>)
@@ -454,7 +456,7 @@ Type twice(Type type) {
   }
 }
 
-void decode_mul(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_mul(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   const Type type = require_type(decoder, words);
   if (is_floating(type)) return decode_float(decoder, instruction, words, type);
   if (words.take(Word::wide))
@@ -468,7 +470,7 @@ void decode_mul(Decoder& decoder, const Instruction& instruction, Words& words) 
              type);
 }
 
-void decode_mad(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_mad(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   const Type type = require_type(decoder, words);
   if (is_floating(type)) return decode_float(decoder, instruction, words, type);
   decoder.require_operands(instruction, 4, 4);
@@ -508,7 +510,7 @@ void decode_mad(Decoder& decoder, const Instruction& instruction, Words& words) 
              type, 3, type);
 }
 
-void decode_24(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_24(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   const Type type = require_type(decoder, words);
   if (!words.take(Word::lo)) decoder.refuse("without .lo");
   const bool adds = words.name() == Word::mad24;
@@ -518,7 +520,7 @@ void decode_24(Decoder& decoder, const Instruction& instruction, Words& words) {
   emit_words(decoder, instruction, run, type, adds ? 3 : 2, type);
 }
 
-void decode_div(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_div(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   const Type type = require_type(decoder, words);
   if (is_floating(type)) return decode_float(decoder, instruction, words, type);
   emit_words(decoder, instruction,
@@ -533,14 +535,14 @@ constexpr uint32_t pair_extreme(uint32_t a, uint32_t b) {
   uint32_t result = 0;
   for (int half = 0; half < 2; ++half) {
     const uint32_t x = a >> 16 * half & 0xFFFF, y = b >> 16 * half & 0xFFFF;
-    uint32_t one = is_max ? max_of<T>(x, y) : min_of<T>(x, y);
-    if (relu && static_cast<int16_t>(one) < 0) one = 0;
-    result |= one << 16 * half;
+    uint32_t best = is_max ? max_of<T>(x, y) : min_of<T>(x, y);
+    if (relu && static_cast<int16_t>(best) < 0) best = 0;
+    result |= best << 16 * half;
   }
   return result;
 }
 
-void decode_extreme(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_extreme(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   const bool is_max = words.name() == Word::max;
   if (const Word pair = words.take_one({Word::s16x2, Word::u16x2}); pair != Word::none) {
     const bool relu = words.take(Word::relu);
@@ -561,7 +563,7 @@ void decode_extreme(Decoder& decoder, const Instruction& instruction, Words& wor
   emit_words(decoder, instruction, run, type, 2, type);
 }
 
-void decode_abs(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_abs(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   const Type type = require_type(decoder, words);
   if (is_floating(type)) return decode_float(decoder, instruction, words, type);
   Run run =
@@ -574,13 +576,13 @@ void decode_abs(Decoder& decoder, const Instruction& instruction, Words& words) 
   emit_words(decoder, instruction, run, type, 1, type);
 }
 
-void decode_sad(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_sad(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   const Type type = require_type(decoder, words);
   emit_words(decoder, instruction, for_integer(type, []<typename T>(T) -> Run { return map<sad_of<T>>; }), type, 3,
              type);
 }
 
-void decode_logic(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_logic(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   const Word name = words.name();
   if (decode_masks(decoder, instruction, words,
                    name == Word::and_  ? map_masks<mask_and>
@@ -596,7 +598,7 @@ void decode_logic(Decoder& decoder, const Instruction& instruction, Words& words
              type, 2, type);
 }
 
-void decode_not(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_not(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   if (words.name() == Word::not_ && decode_masks(decoder, instruction, words, map_masks<mask_not>, 1)) return;
   const Type type = require_type(decoder, words);
   emit_words(decoder, instruction,
@@ -605,7 +607,7 @@ void decode_not(Decoder& decoder, const Instruction& instruction, Words& words) 
              type, 1, type);
 }
 
-void decode_shift(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_shift(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   const Type type = require_type(decoder, words);
   decoder.require_operands(instruction, 3, 3);
   const Run run = words.name() == Word::shl ? for_integer(type, []<typename T>(T) -> Run { return map<shl_of<T>>; })
@@ -617,7 +619,7 @@ void decode_shift(Decoder& decoder, const Instruction& instruction, Words& words
   op.d = d, op.a = a, op.b = b;
 }
 
-void decode_shf(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_shf(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   if (words.take_type() != Type::b32) decoder.refuse("without .b32");
   const bool left = words.take(Word::l);
   if (!left && !words.take(Word::r)) decoder.refuse("without .l or .r");
@@ -628,7 +630,7 @@ void decode_shf(Decoder& decoder, const Instruction& instruction, Words& words) 
              Type::b32, 3, Type::b32);
 }
 
-void decode_lop3(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_lop3(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   if (words.take_type() != Type::b32) decoder.refuse("without .b32");
   decoder.require_operands(instruction, 5, 5);
   if (instruction.operands[4].kind != Kind::integer) decoder.refuse("with a table that is not constant");
@@ -641,7 +643,7 @@ void decode_lop3(Decoder& decoder, const Instruction& instruction, Words& words)
   op.immediate = static_cast<int64_t>(instruction.operands[4].value & 0xFF);
 }
 
-void decode_prmt(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_prmt(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   if (words.take_type() != Type::b32) decoder.refuse("without .b32");
   const Word mode = words.take_one({Word::f4e, Word::b4e, Word::rc8, Word::ecl, Word::ecr, Word::rc16});
   const Run run = mode == Word::none  ? map<prmt_of>
@@ -654,7 +656,7 @@ void decode_prmt(Decoder& decoder, const Instruction& instruction, Words& words)
   emit_words(decoder, instruction, run, Type::b32, 3, Type::b32);
 }
 
-void decode_count(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_count(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   const Type type = require_type(decoder, words);
   const Word name = words.name();
   const Run run = name == Word::popc ? for_integer(type, []<typename T>(T) -> Run { return map<popc_of<T>>; })
@@ -662,7 +664,7 @@ void decode_count(Decoder& decoder, const Instruction& instruction, Words& words
   emit_words(decoder, instruction, bytes_of(type) < 4 ? nullptr : run, type, 1, Type::u32);
 }
 
-void decode_bfind(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_bfind(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   const Type type = require_type(decoder, words);
   const Run run = words.take(Word::shiftamt)
                       ? for_integer(type, []<typename T>(T) -> Run { return map<bfind_shift_of<T>>; })
@@ -670,14 +672,14 @@ void decode_bfind(Decoder& decoder, const Instruction& instruction, Words& words
   emit_words(decoder, instruction, bytes_of(type) < 4 ? nullptr : run, type, 1, Type::u32);
 }
 
-void decode_brev(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_brev(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   const Type type = require_type(decoder, words);
   emit_words(decoder, instruction,
              bytes_of(type) < 4 ? nullptr : for_integer(type, []<typename T>(T) -> Run { return map<brev_of<T>>; }),
              type, 1, type);
 }
 
-void decode_bfe(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_bfe(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   const Type type = require_type(decoder, words);
   decoder.require_operands(instruction, 4, 4);
   const Run run = for_integer(type, []<typename T>(T) -> Run { return map<bfe_of<T>>; });
@@ -688,7 +690,7 @@ void decode_bfe(Decoder& decoder, const Instruction& instruction, Words& words) 
   op.d = d, op.a = a, op.b = b, op.c = c;
 }
 
-void decode_bfi(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_bfi(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   const Type type = require_type(decoder, words);
   decoder.require_operands(instruction, 5, 5);
   const Run run = for_integer(type, []<typename T>(T) -> Run { return map<bfi_of<T>>; });
@@ -700,7 +702,7 @@ void decode_bfi(Decoder& decoder, const Instruction& instruction, Words& words) 
   op.d = d, op.a = a, op.b = b, op.c = c, op.e = e;
 }
 
-void decode_dot(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_dot(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   const bool by_four = words.name() == Word::dp4a, high = !by_four && words.take(Word::hi);
   if (!by_four && !high && !words.take(Word::lo)) decoder.refuse("without .lo or .hi");
   const auto b_type = words.take_type(), a_type = words.take_type();
@@ -718,7 +720,7 @@ void decode_dot(Decoder& decoder, const Instruction& instruction, Words& words) 
   emit_words(decoder, instruction, run, Type::b32, 3, Type::b32);
 }
 
-void decode_bmsk(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_bmsk(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   if (words.take_type() != Type::b32) decoder.refuse("without .b32");
   const bool clamps = words.take(Word::clamp);
   if (!clamps && !words.take(Word::wrap)) decoder.refuse("without .clamp or .wrap");
@@ -756,7 +758,7 @@ Run comparison_of(Word how) {
   return set_predicate<compare<T, ge>>;
 }
 
-void decode_setp(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_setp(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   const Type type = require_type(decoder, words);
   if (is_floating(type)) return decode_float_compare(decoder, instruction, words, type);
   const Combine combine = take_combine(words);
@@ -803,7 +805,7 @@ void select_words(Warp& warp, const Op& op, Mask mask) {
   }
   for_each_lane(mask, [&](int lane) { d[lane] = (condition >> lane & 1) != 0 ? a[lane] : b[lane]; });
 }
-void decode_selp(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_selp(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   decoder.require_operands(instruction, 4, 4);
   const Type type = require_type(decoder, words);
   const uint32_t a = decoder.read(instruction.operands[1], type), b = decoder.read(instruction.operands[2], type),
@@ -827,6 +829,7 @@ constexpr uint32_t quarter_of_64(uint64_t a, uint32_t which) { return static_cas
 constexpr uint64_t join_quarters(uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
   return uint64_t{a & 0xFFFF} | uint64_t{b & 0xFFFF} << 16 | uint64_t{c & 0xFFFF} << 32 | uint64_t{d & 0xFFFF} << 48;
 }
+constexpr uint32_t join_byte_pair(uint32_t a, uint32_t b) { return (a & 0xFF) | (b & 0xFF) << 8; }
 constexpr uint32_t byte_of(uint32_t a, uint32_t which) { return a >> 8 * which & 0xFF; }
 constexpr uint32_t join_bytes(uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
   return (a & 0xFF) | (b & 0xFF) << 8 | (c & 0xFF) << 16 | (d & 0xFF) << 24;
@@ -847,7 +850,7 @@ void move_128(Warp& warp, const Op& op, Mask mask) {
 }
 
 /// mov between one register and a vector of narrower ones.
-void decode_unpack(Decoder& decoder, const Instruction& instruction, Type type) {
+void decode_unpack(Decoder& decoder, const PtxInstruction& instruction, Type type) {
   const auto& parts = instruction.operands[0].elements;
   if (type == Type::b128 && parts.size() == 2) {
     const uint32_t a = decoder.read(instruction.operands[1], Type::b128), d = decoder.write(parts[0], Type::b64),
@@ -874,14 +877,14 @@ void decode_unpack(Decoder& decoder, const Instruction& instruction, Type type) 
     part(1, map<high_word>, Type::b32, false);
   } else if (bytes_of(type) == 8 && parts.size() == 4) {
     for (size_t i = 0; i < 4; ++i) part(i, map<quarter_of_64>, Type::b16, true);
-  } else if (bytes_of(type) == 4 && parts.size() == 4) {
-    for (size_t i = 0; i < 4; ++i) part(i, map<byte_of>, Type::b8, true);
+  } else if ((bytes_of(type) == 4 && parts.size() == 4) || (bytes_of(type) == 2 && parts.size() == 2)) {
+    for (size_t i = 0; i < parts.size(); ++i) part(i, map<byte_of>, Type::b8, true);
   } else {
     decoder.refuse("a vector of this size");
   }
 }
 
-void decode_pack(Decoder& decoder, const Instruction& instruction, Type type) {
+void decode_pack(Decoder& decoder, const PtxInstruction& instruction, Type type) {
   const auto& parts = instruction.operands[1].elements;
   const int bits = info(type).bits;
   if (type == Type::b128 && parts.size() == 2) {
@@ -897,6 +900,7 @@ void decode_pack(Decoder& decoder, const Instruction& instruction, Type type) {
   else if (bits == 64 && parts.size() == 2) run = map<join_words>, narrow = Type::b32;
   else if (bits == 64 && parts.size() == 4) run = map<join_quarters>;
   else if (bits == 32 && parts.size() == 4) run = map<join_bytes>, narrow = Type::b8;
+  else if (bits == 16 && parts.size() == 2) run = map<join_byte_pair>, narrow = Type::b8;
   else decoder.refuse("a vector of this size");
   uint32_t slots[4] = {};
   for (size_t i = 0; i < parts.size(); ++i) slots[i] = decoder.read(parts[i], narrow);
@@ -905,7 +909,7 @@ void decode_pack(Decoder& decoder, const Instruction& instruction, Type type) {
   op.d = d, op.a = slots[0], op.b = slots[1], op.c = slots[2], op.e = slots[3];
 }
 
-void decode_mov(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_mov(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   decoder.require_operands(instruction, 2, 2);
   if (decode_masks(decoder, instruction, words, map_masks<same_mask>, 1)) return;
   const Type type = require_type(decoder, words);
@@ -920,7 +924,68 @@ void decode_mov(Decoder& decoder, const Instruction& instruction, Words& words) 
   op.a = a, op.d = d;
 }
 
-void decode_set(Decoder& decoder, const Instruction&, Words&) { decoder.refuse("not supported; setp and selp are"); }
+// --- set
+
+struct SetDetails {
+  uint32_t yes = 0, second_yes = 0;  // the word of a comparison that holds; of the second of a pair
+};
+void run_set(Warp& warp, const Op& op, Mask mask) {
+  const auto& details = *static_cast<const SetDetails*>(op.details);
+  const Mask first = warp.mask_of(op.a), second = details.second_yes == 0 ? 0 : warp.mask_of(op.b);
+  for_each_lane(mask, [&](int lane) {
+    warp.lanes_of<uint32_t>(op.d)[lane] =
+        ((first >> lane & 1) != 0 ? details.yes : 0) | ((second >> lane & 1) != 0 ? details.second_yes : 0);
+  });
+}
+
+/// The word of true: 1.0 of a floating-point type, all bits of another. Nothing for a type that set does not give.
+std::optional<uint32_t> true_word(Type type) {
+  switch (type) {
+    case Type::u16:
+    case Type::s16: return 0xFFFF;
+    case Type::u32:
+    case Type::s32: return 0xFFFFFFFF;
+    case Type::f32: return 0x3F800000;
+    case Type::f16: return 0x3C00;
+    case Type::bf16: return 0x3F80;
+    case Type::f16x2: return 0x3C003C00;
+    case Type::bf16x2: return 0x3F803F80;
+    default: return std::nullopt;
+  }
+}
+
+/// "set.lt.and.u32.f32 d, a, b, p;" compares as setp.lt.and.f32 does. The last word is the type of the sources, the one
+/// before it that of the result.
+void decode_set(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
+  const auto source = words.take_type(), result = words.take_type();
+  const auto yes = result ? true_word(*result) : std::nullopt;
+  if (!source || !yes) decoder.refuse("of these types");
+  const bool is_of_pairs = *source == Type::f16x2 || *source == Type::bf16x2, is_pair = bytes_of(*result) == 4;
+  const bool is_narrow = *source == Type::f16 || *source == Type::bf16;
+  const bool is_own = *result == *source;  // of f16, bf16 and their pairs
+  if (is_of_pairs ? !is_pair || (*result == Type::f32) || (is_floating(*result) && !is_own)
+                  : is_floating(*result) && *result != Type::f32 && !(is_narrow && is_own))
+    decoder.refuse("of these types");
+  if (bytes_of(*result) == 2 && !is_narrow) decoder.refuse("of these types");
+  PtxInstruction comparison = instruction;
+  std::vector<Word> name = instruction.words;
+  name.front() = Word::setp;
+  name.erase(name.end() - 2);
+  become(comparison, std::move(name));
+  const Operand sink{.kind = Kind::sink};
+  comparison.operands.front() = is_of_pairs ? Operand{.kind = Kind::pair, .elements = {sink, sink}} : sink;
+  Words of_comparison(comparison);
+  decode_setp(decoder, comparison, of_comparison);
+  if (const std::string left = of_comparison.left(); !left.empty()) decoder.refuse(fmt::format("with {}", left));
+  words.take_all();
+  const Op compared = decoder.program().ops.back();
+  const auto* details = decoder.keep(
+      SetDetails{.yes = is_of_pairs ? *yes & 0xFFFF : *yes, .second_yes = is_of_pairs ? *yes & 0xFFFF0000 : 0});
+  const uint32_t d = decoder.write(instruction.operands[0], *result);
+  Op& op = decoder.emit(run_set);
+  op.details = details;
+  op.d = d, op.a = compared.d, op.b = compared.d2;
+}
 
 using namespace type_sets;
 constexpr auto integer_rows = std::to_array<Opcode>({
@@ -1095,7 +1160,10 @@ constexpr auto integer_rows = std::to_array<Opcode>({
      .types = scalars | TypeSet{Type::pred, Type::b128},
      .passes = Passes::value,
      .folds = scalars | TypeSet{Type::pred, Type::b128}},
-    {.name = Word::set, .does = "a number by a comparison", .decode = decode_set, .runs = false},
+    {.name = Word::set,
+     .does = "a number by a comparison: all bits, 1.0 or 0",
+     .decode = decode_set,
+     .types = scalars | floats},
 });
 
 }  // namespace

@@ -31,43 +31,44 @@ struct MatrixMoveDetails {
 };
 
 void move_matrices(Warp& warp, const Op& op, Mask mask) {
-  const auto& one = *static_cast<const MatrixMoveDetails*>(op.details);
+  const auto& details = *static_cast<const MatrixMoveDetails*>(op.details);
   if (mask != all_lanes)
     fault(ViolationCode::undefined_by_ptx, __builtin_ctz(mask), "some lanes of the warp",
           "all 32 lanes, as .aligned requires");
-  const int rows = 8 * one.move.count;
+  const int rows = 8 * details.move.count;
   std::array<std::array<uint8_t, 16>, lanes> stored;
-  if (one.move.store) {
+  if (details.move.store) {
     size_t at = 0;
-    for (const uint32_t slot : one.slots) {
+    for (const uint32_t slot : details.slots) {
       const auto* words = warp.lanes_of<const uint32_t>(slot);
       for (int lane = 0; lane < lanes; ++lane) {
         for (int half = 0; half < 2; ++half, ++at) {
           const auto bits = static_cast<uint16_t>(words[lane] >> 16 * half);
-          std::memcpy(
-              &stored[static_cast<size_t>(one.places[at].address_lane)][static_cast<size_t>(one.places[at].byte)],
-              &bits, 2);
+          std::memcpy(&stored[static_cast<size_t>(details.places[at].address_lane)]
+                             [static_cast<size_t>(details.places[at].byte)],
+                      &bits, 2);
         }
       }
     }
   }
   uint8_t* row_of[lanes] = {};
   for (int lane = 0; lane < rows; ++lane) {
-    row_of[lane] = locate(warp, op, lane, one.address, 16, one.move.store ? AccessKind::write : AccessKind::read,
-                          one.move.store ? stored[static_cast<size_t>(lane)].data() : nullptr);
+    row_of[lane] =
+        locate(warp, op, lane, details.address, 16, details.move.store ? AccessKind::write : AccessKind::read,
+               details.move.store ? stored[static_cast<size_t>(lane)].data() : nullptr);
   }
-  if (one.move.store) {
+  if (details.move.store) {
     write_lanes(warp, op, static_cast<Mask>(low_mask(rows)), std::span<uint8_t* const, lanes>(row_of),
                 stored.front().data(), 16, 16);
     return;
   }
   size_t at = 0;
-  for (const uint32_t slot : one.slots) {
+  for (const uint32_t slot : details.slots) {
     auto* words = warp.lanes_of<uint32_t>(slot);
     for (int lane = 0; lane < lanes; ++lane) {
       uint32_t word = 0;
       for (int half = 0; half < 2; ++half, ++at) {
-        const uint8_t* const element = row_of[one.places[at].address_lane] + one.places[at].byte;
+        const uint8_t* const element = row_of[details.places[at].address_lane] + details.places[at].byte;
         uint16_t bits = 0;
         std::memcpy(&bits, element, 2);
         word |= uint32_t{bits} << 16 * half;
@@ -77,7 +78,7 @@ void move_matrices(Warp& warp, const Op& op, Mask mask) {
   }
 }
 
-void decode_matrix_move(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_matrix_move(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   MatrixMoveDetails matrix_move_details;
   matrix_move_details.move.store = words.name() == Word::stmatrix;
   if (!words.take(Word::sync) || !words.take(Word::aligned) || !words.take(Word::m8n8))
@@ -171,39 +172,42 @@ void set_registers(State& state, const MmaDetails::Registers& registers, std::sp
 
 /// Computes the product of a warp, or of the four warps of a warpgroup.
 void run_mma(Warp& warp, const Op& op, Mask mask) {
-  const auto& one = *static_cast<const MmaDetails*>(op.details);
+  const auto& details = *static_cast<const MmaDetails*>(op.details);
   if (mask != all_lanes)
     fault(ViolationCode::undefined_by_ptx, mask == 0 ? 0 : __builtin_ctz(~mask), "a lane that is missing",
           "all 32 lanes, as .aligned requires");
   Cta& cta = *warp.cta;
-  const size_t first = static_cast<size_t>(warp.index) / one.warps * one.warps;
-  const std::span<Warp> warps = std::span(cta.warps).subspan(first, one.warps);
+  const size_t first = static_cast<size_t>(warp.index) / details.warps * details.warps;
+  const std::span<Warp> warps = std::span(cta.warps).subspan(first, details.warps);
   State state;
-  for (const MmaDetails::Registers& registers : one.reads) set_registers(state, registers, warps);
-  if (one.reads_shared) state.borrow(Field::smem, cta.shared, {std::ssize(cta.shared)});
-  if (one.reads_shared && cta.launch->checks) check_operands(one.instruction, cta.program->target, state, warps);
-  const bool reads_c = !one.has_scale_d || (warps.front().mask_of(one.scale_d) & 1) != 0;
+  for (const MmaDetails::Registers& registers : details.reads) set_registers(state, registers, warps);
+  if (details.reads_shared) state.borrow(Field::smem, cta.shared, {std::ssize(cta.shared)});
+  if (details.reads_shared && cta.launch->checks)
+    check_operands(details.instruction, cta.program->target, state, warps);
+  const bool reads_c = !details.has_scale_d || (warps.front().mask_of(details.scale_d) & 1) != 0;
   if (Tracer* const tracer = cta.tracer; tracer && tracer->warp >= &warps.front() && tracer->warp <= &warps.back()) {
-    tracer->product =
-        Case{.instruction = reads_c ? one.instruction : one.without_c, .target = cta.program->target, .before = state};
+    tracer->product = Case{.instruction = reads_c ? details.instruction : details.without_c,
+                           .target = cta.program->target,
+                           .before = state};
     tracer->product_op = &op;
-    if (one.reads_shared) tracer->product->before.set(Field::smem, cta.shared, {std::ssize(cta.shared)});
+    if (details.reads_shared) tracer->product->before.set(Field::smem, cta.shared, {std::ssize(cta.shared)});
   }
   for (Warp& each : warps) {
-    if (one.accumulators.empty()) break;
+    if (details.accumulators.empty()) break;
     each.newest_group = each.committed_groups + 1;
     if (each.group_of_register.empty()) each.group_of_register.resize(cta.program->entry.registers.size());
-    for (const int reg : one.accumulators) each.group_of_register[static_cast<size_t>(reg)] = each.newest_group;
+    for (const int reg : details.accumulators) each.group_of_register[static_cast<size_t>(reg)] = each.newest_group;
   }
-  family::run(reads_c ? one.instruction : one.without_c, one.model, state);
+  family::run(reads_c ? details.instruction : details.without_c, details.model, state);
   const std::span<const uint32_t> words = state.words(Field::accumulator);
-  const size_t count = one.results.size();
+  const size_t count = details.results.size();
   for (size_t w = 0; w < warps.size(); ++w) {
     for (size_t i = 0; i < count; ++i) {
       for (int lane = 0; lane < lanes; ++lane) {
         const size_t at = (w * lanes + static_cast<size_t>(lane)) * count + i;
-        if (one.wide_results) std::memcpy(warps[w].lanes_of<uint64_t>(one.results[i]) + lane, &words[2 * at], 8);
-        else warps[w].lanes_of<uint32_t>(one.results[i])[lane] = words[at];
+        if (details.wide_results)
+          std::memcpy(warps[w].lanes_of<uint64_t>(details.results[i]) + lane, &words[2 * at], 8);
+        else warps[w].lanes_of<uint32_t>(details.results[i])[lane] = words[at];
       }
     }
   }
@@ -211,24 +215,27 @@ void run_mma(Warp& warp, const Op& op, Mask mask) {
 
 /// The same for mma.sync, without a State, unless a tracer wants one.
 void run_warp_mma(Warp& warp, const Op& op, Mask mask) {
-  const auto& one = *static_cast<const MmaDetails*>(op.details);
+  const auto& details = *static_cast<const MmaDetails*>(op.details);
   if (mask != all_lanes || warp.cta->tracer) return run_mma(warp, op, mask);
-  constexpr size_t most_words = 32 * 16, operands = 4;  // f64 has the most, 16 words a lane
+  constexpr size_t most_words = 32 * 16, operands = 6;  // f64 has the most, 16 words a lane
   std::array<std::array<uint32_t, most_words>, operands> words;
   WarpRegisters registers;
-  for (size_t i = 0; i < one.reads.size(); ++i) {
-    const MmaDetails::Registers& read = one.reads[i];
+  for (size_t i = 0; i < details.reads.size(); ++i) {
+    const MmaDetails::Registers& read = details.reads[i];
     for_each_word<const uint32_t>(warp, read.slots, read.wide,
                                   [&](size_t at, const uint32_t& word) { words[i][at] = word; });
     RegisterView& view = read.field == Field::a_regs     ? registers.a
                          : read.field == Field::b_regs   ? registers.b
                          : read.field == Field::metadata ? registers.metadata
+                         : read.field == Field::scale_a  ? registers.scale_a
+                         : read.field == Field::scale_b  ? registers.scale_b
                                                          : registers.c;
     view = words[i].data();
   }
   std::array<uint32_t, most_words> d;
-  one.of_warp->execute(registers, d.data());
-  for_each_word<uint32_t>(warp, one.results, one.wide_results, [&](size_t at, uint32_t& word) { word = d[at]; });
+  details.of_warp->execute(registers, d.data());
+  for_each_word<uint32_t>(warp, details.results, details.wide_results,
+                          [&](size_t at, uint32_t& word) { word = d[at]; });
 }
 
 /// State fields by the PTX names of the operands. d is C before the product and D after it.
@@ -238,13 +245,40 @@ constexpr auto operand_fields = std::to_array<std::pair<std::string_view, Field>
     {"c", Field::accumulator},
     {"e", Field::metadata},
     {"sp-meta", Field::metadata},
+    {"scale-a-data", Field::scale_a},
+    {"scale-b-data", Field::scale_b},
     {"a-desc", Field::a_desc},
     {"b-desc", Field::b_desc},
 });
 
-void decode_mma(Decoder& decoder, const Instruction& instruction, Words& words) {
+/// The number of a byte-id or thread-id. PTX takes a register there; ptxas wants to know its value.
+std::string id_text(Decoder& decoder, const Operand& id) {
+  const Operand* const number = decoder.constant_of(id);
+  if (!number || number->kind != Kind::integer) decoder.refuse("with an id of scales that is not a constant");
+  return std::to_string(number->value);
+}
+
+/// The texts of the operands as layer instruction reads them: registers where the kernel has numbers or `_` as elements
+/// of a matrix, and numbers where it has registers as ids of scales.
+std::vector<std::string> texts_of(Decoder& decoder, const PtxInstruction& instruction) {
+  std::vector<std::string> texts = instruction.operand_texts;
+  constexpr size_t matrices = 4;  // D, A, B and C come first
+  const bool has_scales = instruction.opcode.find(".block_scale") != std::string::npos;
+  for (size_t i = 0; i < texts.size(); ++i) {
+    const Operand& operand = instruction.operands[i];
+    if (operand.kind != Kind::vector) continue;
+    const bool is_ids = has_scales && i >= matrices && operand.elements.size() == 2;
+    std::string text;
+    for (size_t e = 0; e < operand.elements.size(); ++e)
+      text += (e == 0 ? "" : ", ") + (is_ids ? id_text(decoder, operand.elements[e]) : fmt::format("%r{}", e));
+    texts[i] = "{" + text + "}";
+  }
+  return texts;
+}
+
+void decode_mma(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   words.take_all();
-  const Statement statement = parse_statement(instruction.opcode, instruction.operand_texts);
+  const Statement statement = parse_statement(instruction.opcode, texts_of(decoder, instruction));
   const bool is_warpgroup = words.name() == Word::wgmma;
   MmaDetails mma_details{.instruction = statement.instruction,
                          .without_c = statement.instruction,
@@ -263,35 +297,35 @@ void decode_mma(Decoder& decoder, const Instruction& instruction, Words& words) 
     }
     return nullptr;
   };
-  const auto add_read = [&](Field field, const Operand& given) {
+  const auto add_read = [&](Field field, const Operand& source) {
     const FieldRule* const rule = rule_of(field);
     if (!rule) decoder.refuse(fmt::format("with operand {}", info(field).name));
     const bool is_number = info(field).is_number, wide = rule->wide || is_number;
     mma_details.reads.push_back({.field = field,
-                                 .slots = slots_of(decoder, given, wide, false),
+                                 .slots = slots_of(decoder, source, wide, false),
                                  .wide = wide,
                                  .is_number = is_number,
                                  .extents = rule->extents});
   };
   size_t at = 0;
   for (const StatementOperand& operand : statement.operands) {
-    const Operand& given = instruction.operands.at(at++);
+    const Operand& register_operand = instruction.operands.at(at++);
     const auto field = std::ranges::find(operand_fields, operand.name, &std::pair<std::string_view, Field>::first);
     if (operand.name == "d") {
       const FieldRule* const rule = rule_of(Field::accumulator);
       mma_details.wide_results = rule && rule->wide;
-      mma_details.results = slots_of(decoder, given, mma_details.wide_results, true);
+      mma_details.results = slots_of(decoder, register_operand, mma_details.wide_results, true);
       if (is_warpgroup) {
-        add_read(Field::accumulator, given);
-        for (const Operand& reg : given.elements) {
+        add_read(Field::accumulator, register_operand);
+        for (const Operand& reg : register_operand.elements) {
           if (reg.kind == Kind::reg) mma_details.accumulators.push_back(reg.reg);
         }
       }
     } else if (field != operand_fields.end()) {
-      add_read(field->second, given);
+      add_read(field->second, register_operand);
     } else if (operand.name == "scale-d") {
       mma_details.has_scale_d = true;
-      mma_details.scale_d = decoder.read_mask(given);
+      mma_details.scale_d = decoder.read_mask(register_operand);
     } else if (operand.kind != OperandKind::immediate) {
       decoder.refuse(fmt::format("with operand {}", operand.name));
     }
@@ -320,7 +354,7 @@ void wait_group(Warp& warp, const Op& op, Mask) {
 }
 
 /// The product is complete when wgmma.mma_async ends. Groups decide whose accumulators may be read.
-void decode_wgmma(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_wgmma(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   if (instruction.words.size() > 1 && instruction.words[1] == Word::mma_async)
     return decode_mma(decoder, instruction, words);
   const Word what = words.take_one({Word::fence, Word::commit_group, Word::wait_group});
@@ -366,8 +400,10 @@ void check_operands(const bitmma::Instruction& instruction, Target target, const
 std::vector<uint32_t> slots_of(Decoder& decoder, const Operand& operand, bool wide, bool writes) {
   std::vector<uint32_t> slots;
   const Type type = wide ? Type::b64 : Type::b32;
-  for (const Operand& reg : parts_of(operand))
-    slots.push_back(writes ? decoder.write(reg, type) : decoder.read(reg, type));
+  for (const Operand& reg : parts_of(operand)) {
+    const Type of_element = !wide && reg.kind == Kind::real ? Type::f32 : type;
+    slots.push_back(writes ? decoder.write(reg, of_element) : decoder.read(reg, of_element));
+  }
   return slots;
 }
 

@@ -20,6 +20,7 @@ struct MbarrierDetails {
   What what = What::init;
   Address address = {};
   bool has_count = false, with_tx = false, parity = false;
+  bool sleeps = false;  // try_wait
 };
 
 /// Makes the warp's earlier accesses visible to the threads that wait for the phase.
@@ -39,9 +40,9 @@ void complete_bulk_copies(const MbarrierObject& object, int lane) {
       std::memcpy(cta->shared.data() + to, bytes.data(), size);
       if (!cta->launch->checks) continue;
       std::memset(cta->shared_states.data() + to, written, size);
-      if (cta->used_units[to / piece] == 0) continue;
-      std::fill_n(cta->uses.begin() + to, size, ByteUse{});
-      if (size == piece) cta->used_units[to / piece] = 0;
+      if (!cta->uses.is_unit_used(to)) continue;
+      cta->uses.forget(to, size);
+      if (size == piece) cta->uses.forget_unit(to);
     }
     arrived += copy.bytes;
     return true;
@@ -50,13 +51,14 @@ void complete_bulk_copies(const MbarrierObject& object, int lane) {
 }
 
 void run_mbarrier(Warp& warp, const Op& op, Mask mask) {
-  const auto& one = *static_cast<const MbarrierDetails*>(op.details);
+  const auto& details = *static_cast<const MbarrierDetails*>(op.details);
   bool has_arrived = false;
   for_each_lane(mask, [&](int lane) {
-    const AccessKind kind = one.what == What::init ? AccessKind::write : AccessKind::atomic;
-    const MbarrierObject object = object_of(warp, op, lane, one.address.space, one.address.of(warp, lane), kind);
-    const uint32_t number = one.has_count ? warp.lanes_of<const uint32_t>(op.b)[lane] : 1;
-    switch (one.what) {
+    const AccessKind kind = details.what == What::init ? AccessKind::write : AccessKind::atomic;
+    const MbarrierObject object =
+        object_of(warp, op, lane, details.address.space, details.address.of(warp, lane), kind);
+    const uint32_t number = details.has_count ? warp.lanes_of<const uint32_t>(op.b)[lane] : 1;
+    switch (details.what) {
       case What::init:
         if (number < 1 || number > most_arrivals)
           fault(ViolationCode::undefined_by_ptx, lane, fmt::format("an mbarrier of {} arrivals", number),
@@ -74,15 +76,15 @@ void run_mbarrier(Warp& warp, const Op& op, Mask mask) {
         uint64_t state = 0;
         std::memcpy(&state, object.bytes, 8);
         if (op.d != Op::no_slot) warp.lanes_of<uint64_t>(op.d)[lane] = state;
-        const int64_t arrivals = one.with_tx ? 1 : number;
-        if (one.what == What::arrive_drop) {
+        const int64_t arrivals = details.with_tx ? 1 : number;
+        if (details.what == What::arrive_drop) {
           MbarrierPhase phase = object.phase();
           phase.arrivals = std::max<int64_t>(phase.arrivals - arrivals, 0);
           object.set(phase);
         }
         release(warp, object);
         has_arrived = true;
-        change(object, lane, arrivals, one.with_tx ? number : 0);
+        change(object, lane, arrivals, details.with_tx ? number : 0);
         break;
       }
       case What::wait: break;  // handled by wait_for_phase
@@ -92,17 +94,28 @@ void run_mbarrier(Warp& warp, const Op& op, Mask mask) {
 }
 
 void wait_for_phase(Warp& warp, const Op& op, Mask mask) {
-  const auto& one = *static_cast<const MbarrierDetails*>(op.details);
+  const auto& details = *static_cast<const MbarrierDetails*>(op.details);
   Mask complete = 0;
   for_each_lane(mask, [&](int lane) {
     const MbarrierObject object =
-        object_of(warp, op, lane, one.address.space, one.address.of(warp, lane), AccessKind::atomic);
+        object_of(warp, op, lane, details.address.space, details.address.of(warp, lane), AccessKind::atomic);
     complete_bulk_copies(object, lane);
-    const bool waited_for = one.parity ? (warp.lanes_of<const uint32_t>(op.b)[lane] & 1) != 0
-                                       : MbarrierPhase::of(warp.lanes_of<const uint64_t>(op.b)[lane]).parity;
-    if (object.phase().parity == waited_for) return;
+    const bool waited_for = details.parity ? (warp.lanes_of<const uint32_t>(op.b)[lane] & 1) != 0
+                                           : MbarrierPhase::of(warp.lanes_of<const uint64_t>(op.b)[lane]).parity;
+    const Mask bit = Mask{1} << lane;
+    const bool was_woken =
+        (warp.sleep.woken & bit) != 0 && warp.sleep.cta == object.cta && warp.sleep.barrier == object.address;
+    warp.sleep.woken &= ~bit;
+    if (object.phase().parity == waited_for && !was_woken) {
+      if (!details.sleeps) return;
+      if (warp.sleep.cta != object.cta || warp.sleep.barrier != object.address || warp.sleep.parity != waited_for)
+        warp.sleep = {.cta = object.cta, .barrier = object.address, .parity = waited_for};
+      warp.sleep.lanes |= bit;
+      return;
+    }
+    warp.sleep.lanes &= ~bit;
     acquire(warp, object);
-    complete |= Mask{1} << lane;
+    complete |= bit;
   });
   set_mask(warp, op.d, mask, complete);
 }
@@ -131,7 +144,7 @@ Space space_of_mbarrier(Words& words) {
   return Space::generic;
 }
 
-void decode_mbarrier(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_mbarrier(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   MbarrierDetails mbarrier_details;
   const auto& operands = instruction.operands;
   const Word what = words.take_one({Word::init, Word::inval, Word::arrive_drop, Word::arrive, Word::test_wait,
@@ -178,6 +191,7 @@ void decode_mbarrier(Decoder& decoder, const Instruction& instruction, Words& wo
                           : what == Word::arrive      ? What::arrive
                           : what == Word::arrive_drop ? What::arrive_drop
                                                       : What::wait;
+  mbarrier_details.sleeps = what == Word::try_wait;
   const auto* details = decoder.keep(mbarrier_details);
   Op& op = decoder.emit(waits ? wait_for_phase : run_mbarrier);
   if (waits) op.control = Control::wait;
@@ -227,6 +241,14 @@ void change(const MbarrierObject& object, int lane, int64_t arrivals, int64_t tx
   phase.pending -= arrivals;
   if (phase.pending == 0 && phase.tx == 0) {
     phase.pending = phase.arrivals;
+    for (Cta& cta : object.cta->cluster->ctas) {
+      for (Warp& warp : cta.warps) {
+        if (warp.sleep.lanes == 0 || warp.sleep.cta != object.cta || warp.sleep.barrier != object.address ||
+            warp.sleep.parity != phase.parity)
+          continue;
+        warp.sleep.woken |= std::exchange(warp.sleep.lanes, 0);
+      }
+    }
     phase.parity = !phase.parity;
     ++object.cta->cluster->phases;
   }
@@ -251,7 +273,7 @@ void complete_bytes(Warp& warp, const Op& op, int lane, const Address& barrier, 
   change(object_of(warp, op, lane, barrier.space, barrier.of(warp, lane), AccessKind::atomic), lane, 0, -bytes);
 }
 
-void decode_copy_arrives(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_copy_arrives(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   if (!words.take(Word::arrive)) decoder.refuse("not supported");
   const bool counts = words.take(Word::noinc);
   MbarrierDetails mbarrier_details{.what = What::arrive};

@@ -10,6 +10,7 @@
 #include "decode.hpp"
 #include "lanes.hpp"
 #include "matrix.hpp"
+#include "unwritten.hpp"
 
 namespace bitmma::kernel {
 namespace {
@@ -29,50 +30,99 @@ struct MemoryDetails {
   std::vector<Part> parts = {};
 };
 
-void load(Warp& warp, const Op& op, Mask mask) {
-  const auto& one = *static_cast<const MemoryDetails*>(op.details);
-  const int total = one.bytes * static_cast<int>(one.parts.size());
+/// The element i of each lane's bytes, in its register.
+void load_part(Warp& warp, const MemoryDetails& details, size_t i, Mask mask, std::span<uint8_t* const, lanes> places) {
+  const Part& part = details.parts[i];
+  const size_t offset = i * static_cast<size_t>(details.bytes);
+  const auto copy = [&]<typename W, typename T>(W* to, T) {
+    if (mask == all_lanes) {
+      for (size_t lane = 0; lane < lanes; ++lane) {
+        T value;
+        std::memcpy(&value, places[lane] + offset, sizeof value);
+        to[lane] = static_cast<W>(value);
+      }
+      return;
+    }
+    for_each_lane(mask, [&](int lane) {
+      T value;
+      std::memcpy(&value, places[static_cast<size_t>(lane)] + offset, sizeof value);
+      to[lane] = static_cast<W>(value);
+    });
+  };
+  if (details.bytes == 4 && part.bits == 32) return copy(warp.lanes_of<uint32_t>(part.slot), uint32_t{});
+  if (details.bytes == 8 && part.bits == 64) return copy(warp.lanes_of<uint64_t>(part.slot), uint64_t{});
   for_each_lane(mask, [&](int lane) {
-    const uint8_t* from = locate(warp, op, lane, one.address, total, AccessKind::read);
-    for (const Part& part : one.parts) {
-      if (one.bytes == 16) {
+    const uint8_t* const from = places[static_cast<size_t>(lane)] + offset;
+    if (details.bytes == 16) {
+      std::memcpy(warp.lanes_of<uint64_t>(part.slot) + 2 * lane, from, 16);
+      return;
+    }
+    uint64_t value = 0;
+    copy_element(&value, from, static_cast<size_t>(details.bytes));
+    if (is_signed(details.type) && (value >> (8 * details.bytes - 1) & 1) != 0) value |= ~low_mask(8 * details.bytes);
+    if (part.bits > 32) warp.lanes_of<uint64_t>(part.slot)[lane] = value;
+    else warp.lanes_of<uint32_t>(part.slot)[lane] = static_cast<uint32_t>(value & low_mask(part.bits));
+  });
+}
+
+void load(Warp& warp, const Op& op, Mask mask) {
+  const auto& details = *static_cast<const MemoryDetails*>(op.details);
+  const int total = details.bytes * static_cast<int>(details.parts.size());
+  const bool checks = warp.cta->launch->checks;
+  if (std::array<uint8_t*, lanes> places;
+      locate_all(warp, op, mask, details.address, total, AccessKind::read, places)) {
+    for (size_t i = 0; i < details.parts.size(); ++i) load_part(warp, details, i, mask, places);
+    return;
+  }
+  warp.takes_unwritten = checks;
+  for_each_lane(mask, [&](int lane) {
+    const uint8_t* from = locate(warp, op, lane, details.address, total, AccessKind::read);
+    for (const Part& part : details.parts) {
+      if (details.bytes == 16) {
         std::memcpy(warp.lanes_of<uint64_t>(part.slot) + 2 * lane, from, 16);
         from += 16;
         continue;
       }
       uint64_t value = 0;
-      copy_element(&value, from, static_cast<size_t>(one.bytes));
-      from += one.bytes;
-      if (is_signed(one.type) && (value >> (8 * one.bytes - 1) & 1) != 0) value |= ~low_mask(8 * one.bytes);
+      copy_element(&value, from, static_cast<size_t>(details.bytes));
+      from += details.bytes;
+      if (is_signed(details.type) && (value >> (8 * details.bytes - 1) & 1) != 0) value |= ~low_mask(8 * details.bytes);
       if (part.bits > 32) warp.lanes_of<uint64_t>(part.slot)[lane] = value;
       else warp.lanes_of<uint32_t>(part.slot)[lane] = static_cast<uint32_t>(value & low_mask(part.bits));
     }
   });
+  warp.takes_unwritten = false;
+  if (checks) mark_loaded(warp, op, mask);
 }
 
 constexpr size_t most_bytes = 32;  // of one access
 
 void store(Warp& warp, const Op& op, Mask mask) {
-  const auto& one = *static_cast<const MemoryDetails*>(op.details);
-  const int total = one.bytes * static_cast<int>(one.parts.size());
+  const auto& details = *static_cast<const MemoryDetails*>(op.details);
+  const int total = details.bytes * static_cast<int>(details.parts.size());
   std::array<std::array<uint8_t, most_bytes>, lanes> data;
   std::array<uint8_t*, lanes> places;
   for_each_lane(mask, [&](int lane) {
     uint8_t* to = data[static_cast<size_t>(lane)].data();
-    for (const Part& part : one.parts) {
-      if (one.bytes == 16) {
+    for (const Part& part : details.parts) {
+      if (details.bytes == 16) {
         std::memcpy(to, warp.lanes_of<const uint64_t>(part.slot) + 2 * lane, 16);
       } else if (part.bits > 32) {
-        copy_element(to, warp.lanes_of<const uint64_t>(part.slot) + lane, static_cast<size_t>(one.bytes));
+        copy_element(to, warp.lanes_of<const uint64_t>(part.slot) + lane, static_cast<size_t>(details.bytes));
       } else {
-        copy_element(to, warp.lanes_of<const uint32_t>(part.slot) + lane, static_cast<size_t>(one.bytes));
+        copy_element(to, warp.lanes_of<const uint32_t>(part.slot) + lane, static_cast<size_t>(details.bytes));
       }
-      to += one.bytes;
+      to += details.bytes;
     }
-    places[static_cast<size_t>(lane)] =
-        locate(warp, op, lane, one.address, total, AccessKind::write, data[static_cast<size_t>(lane)].data());
   });
+  if (!locate_all(warp, op, mask, details.address, total, AccessKind::write, places, data.front().data(), most_bytes)) {
+    for_each_lane(mask, [&](int lane) {
+      places[static_cast<size_t>(lane)] =
+          locate(warp, op, lane, details.address, total, AccessKind::write, data[static_cast<size_t>(lane)].data());
+    });
+  }
   write_lanes(warp, op, mask, places, data.front().data(), most_bytes, static_cast<size_t>(total));
+  if (warp.unwritten) mark_stored(warp, places, static_cast<size_t>(total));
 }
 
 Space space_of(Words& words) {
@@ -125,7 +175,7 @@ size_t take_vector(Words& words) {
 enum class Access : uint8_t { load, uniform_load, store };
 
 template <Access access>
-void decode_access(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_access(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   constexpr bool is_store = access == Access::store, is_uniform = access == Access::uniform_load;
   if (is_store && words.take(Word::async)) return decode_async_store(decoder, instruction, words);
   const bool has_hint = has_word(instruction, Word::L2_cache_hint);
@@ -264,7 +314,7 @@ constexpr auto ignored_forms = std::to_array<IgnoredForm>({
 
 void fence_proxy(Warp& warp, const Op&, Mask) { fence_async(warp); }
 
-void decode_ignored(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_ignored(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   const auto form = std::ranges::find_if(ignored_forms,
                                          [&](const IgnoredForm& row) { return matches(instruction.words, row.words); });
   if (form == ignored_forms.end()) decoder.refuse("not a form that PTX has");
@@ -290,7 +340,7 @@ void decode_ignored(Decoder& decoder, const Instruction& instruction, Words& wor
 
 constexpr uint64_t add_64(uint64_t a, uint64_t b) { return a + b; }
 
-void decode_cvta(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_cvta(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   const bool to_space = words.take(Word::to);
   const Space space = space_of(words);
   const auto type = words.take_type();
@@ -319,19 +369,19 @@ struct SpaceTest {
 void isspacep(Warp& warp, const Op& op, Mask mask) {
   const auto& details = *static_cast<const SpaceTest*>(op.details);
   const auto* a = warp.lanes_of<const uint64_t>(op.a);
-  Mask found = 0;
+  Mask holds = 0;
   for (int lane = 0; lane < lanes; ++lane) {
     const uint64_t window = a[lane] & ~(window_bytes - 1);
     const bool is_global =
         window != shared_window && window != local_window && window != constant_window && window != param_window;
     const bool is_in_reach =
         !details.in_own_block || (a[lane] >> shared_rank_bits & 0xFF) == static_cast<uint64_t>(warp.cta->rank);
-    found |= Mask{details.window == 0 ? is_global : window == details.window && is_in_reach} << lane;
+    holds |= Mask{details.window == 0 ? is_global : window == details.window && is_in_reach} << lane;
   }
-  set_mask(warp, op.d, mask, found);
+  set_mask(warp, op.d, mask, holds);
 }
 
-void decode_isspacep(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_isspacep(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   const bool in_cluster = words.take(Word::shared_cluster);
   const Space space = in_cluster ? Space::shared : space_of(words);
   if (space == Space::generic) decoder.refuse("without a space");
@@ -353,16 +403,14 @@ template <typename W>
 void mapa(Warp& warp, const Op& op, Mask mask) {
   const auto* a = warp.lanes_of<const W>(op.a);
   const auto* rank = warp.lanes_of<const uint32_t>(op.b);
-  const size_t blocks = warp.cta->cluster->ctas.size();
+  // An address in a block that the cluster does not have is a fault where a thread uses it.
   for_each_lane(mask, [&](int lane) {
-    if (rank[lane] >= blocks)
-      fault(ViolationCode::undefined_by_ptx, lane, fmt::format("block {} of a cluster of {}", rank[lane], blocks),
-            fmt::format("0 to {}", blocks - 1));
-    warp.lanes_of<W>(op.d)[lane] = static_cast<W>(address_in(static_cast<int>(rank[lane]), a[lane]));
+    const int in_block = static_cast<int>(std::min<uint32_t>(rank[lane], most_shared_rank));
+    warp.lanes_of<W>(op.d)[lane] = static_cast<W>(address_in(in_block, a[lane]));
   });
 }
 
-void decode_mapa(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_mapa(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   words.take(Word::shared_cluster);
   const auto type = words.take_type();
   if (type != Type::u32 && type != Type::u64) decoder.refuse("of another type than .u32 and .u64");
@@ -381,7 +429,7 @@ void getctarank(Warp& warp, const Op& op, Mask mask) {
   });
 }
 
-void decode_getctarank(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_getctarank(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   words.take(Word::shared_cluster);
   const auto type = words.take_type();
   if (type != Type::u32 && type != Type::u64) decoder.refuse("of another type than .u32 and .u64");
@@ -423,47 +471,47 @@ struct AtomicDetails {
 
 /// atom.exch and atom.cas of 128 bits.
 void run_wide_atomic(Warp& warp, const Op& op, Mask mask) {
-  const auto& one = *static_cast<const AtomicDetails*>(op.details);
+  const auto& details = *static_cast<const AtomicDetails*>(op.details);
   const auto word = [&](uint32_t slot, int lane) { return warp.lanes_of<uint64_t>(slot) + 2 * lane; };
   for_each_lane(mask, [&](int lane) {
-    uint8_t* const at = locate(warp, op, lane, one.address, 16, AccessKind::atomic);
+    uint8_t* const at = locate(warp, op, lane, details.address, 16, AccessKind::atomic);
     std::array<uint64_t, 2> old, next;
     std::memcpy(old.data(), at, 16);
-    const bool stores = one.what == Atomic::exch || std::memcmp(old.data(), word(one.b.front(), lane), 16) == 0;
-    std::memcpy(next.data(), word(one.what == Atomic::exch ? one.b.front() : op.c, lane), 16);
+    const bool stores = details.what == Atomic::exch || std::memcmp(old.data(), word(details.b.front(), lane), 16) == 0;
+    std::memcpy(next.data(), word(details.what == Atomic::exch ? details.b.front() : op.c, lane), 16);
     if (stores) std::memcpy(at, next.data(), 16);
-    std::memcpy(word(one.d.front(), lane), old.data(), 16);
+    std::memcpy(word(details.d.front(), lane), old.data(), 16);
   });
 }
 
 void run_atomic(Warp& warp, const Op& op, Mask mask) {
-  const auto& one = *static_cast<const AtomicDetails*>(op.details);
-  const int bytes = bytes_of(one.type), total = bytes * static_cast<int>(one.b.size());
+  const auto& details = *static_cast<const AtomicDetails*>(op.details);
+  const int bytes = bytes_of(details.type), total = bytes * static_cast<int>(details.b.size());
   const auto word = [&](uint32_t slot, int lane) -> uint64_t {
     return bytes == 8 ? warp.lanes_of<const uint64_t>(slot)[lane] : warp.lanes_of<const uint32_t>(slot)[lane];
   };
   if (bytes == 16) return run_wide_atomic(warp, op, mask);
   for_each_lane(mask, [&](int lane) {
-    const uint64_t address = one.address.of(warp, lane);
-    const bool is_shared = one.address.space == Space::shared ||
-                           (one.address.space == Space::generic && (address & ~(window_bytes - 1)) == shared_window);
-    uint8_t* at = locate(warp, op, lane, one.address.space, address, total, AccessKind::atomic);
-    for (size_t i = 0; i < one.b.size(); ++i, at += bytes) {
+    const uint64_t address = details.address.of(warp, lane);
+    const bool is_shared = details.address.space == Space::shared || (details.address.space == Space::generic &&
+                                                                      (address & ~(window_bytes - 1)) == shared_window);
+    uint8_t* at = locate(warp, op, lane, details.address.space, address, total, AccessKind::atomic);
+    for (size_t i = 0; i < details.b.size(); ++i, at += bytes) {
       uint64_t old = 0;
       std::memcpy(&old, at, static_cast<size_t>(bytes));
       const uint64_t next =
-          combined(one.what, one.type, old, word(one.b[i], lane) & low_mask(8 * bytes),
+          combined(details.what, details.type, old, word(details.b[i], lane) & low_mask(8 * bytes),
                    op.c == Op::no_slot ? 0 : word(op.c, lane), is_shared ? AtomicPlace::shared : AtomicPlace::global);
       std::memcpy(at, &next, static_cast<size_t>(bytes));
-      if (!one.returns) continue;
-      if (bytes == 8) warp.lanes_of<uint64_t>(one.d[i])[lane] = old;
-      else warp.lanes_of<uint32_t>(one.d[i])[lane] = static_cast<uint32_t>(old);
+      if (!details.returns) continue;
+      if (bytes == 8) warp.lanes_of<uint64_t>(details.d[i])[lane] = old;
+      else warp.lanes_of<uint32_t>(details.d[i])[lane] = static_cast<uint32_t>(old);
     }
-    if (!one.barrier) return;
+    if (!details.barrier) return;
     // The bytes become visible to the threads that wait for the barrier.
     if (Cta* const cta = owner_of(*warp.cta->cluster, at - total); cta->launch->checks)
-      std::fill_n(cta->uses.begin() + (at - total - cta->shared.data()), total, ByteUse{});
-    complete_bytes(warp, op, lane, *one.barrier, total);
+      cta->uses.forget(static_cast<size_t>(at - total - cta->shared.data()), static_cast<size_t>(total));
+    complete_bytes(warp, op, lane, *details.barrier, total);
   });
 }
 
@@ -495,7 +543,7 @@ bool is_vector_atomic(Atomic what, Type type, size_t count) {
   return what == Atomic::add || ((what == Atomic::min || what == Atomic::max) && type != Type::f32);
 }
 
-void decode_atomic(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_atomic(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   AtomicDetails atomic_details;
   atomic_details.returns = words.name() == Word::atom;
   const bool is_async = words.take(Word::async);
@@ -559,26 +607,26 @@ struct CopyDetails {
 };
 
 void run_copy(Warp& warp, const Op& op, Mask mask) {
-  const auto& one = *static_cast<const CopyDetails*>(op.details);
+  const auto& details = *static_cast<const CopyDetails*>(op.details);
   Cta& cta = *warp.cta;
   for_each_lane(mask, [&](int lane) {
-    const uint64_t to = one.to.of(warp, lane), from = one.from.of(warp, lane);
-    int size = one.bytes;
-    if (one.has_size) {
-      const uint32_t asked = warp.lanes_of<const uint32_t>(op.c)[lane];
-      if (asked > static_cast<uint32_t>(one.bytes))
-        fault(ViolationCode::undefined_by_ptx, lane, fmt::format("src-size {}", asked),
-              fmt::format("at most {}", one.bytes));
-      size = static_cast<int>(asked);
+    const uint64_t to = details.to.of(warp, lane), from = details.from.of(warp, lane);
+    int size = details.bytes;
+    if (details.has_size) {
+      const uint32_t source_bytes = warp.lanes_of<const uint32_t>(op.c)[lane];
+      if (source_bytes > static_cast<uint32_t>(details.bytes))
+        fault(ViolationCode::undefined_by_ptx, lane, fmt::format("src-size {}", source_bytes),
+              fmt::format("at most {}", details.bytes));
+      size = static_cast<int>(source_bytes);
     }
-    if (one.has_predicate && (warp.mask_of(op.c) >> lane & 1) != 0) size = 0;
-    AsyncCopy copy{.lane = lane, .bytes = one.bytes};
-    if (from % static_cast<uint64_t>(one.bytes) != 0) {
-      fault(ViolationCode::misaligned, lane, fmt::format("{} bytes at address {:#x}", one.bytes, from),
-            fmt::format("a multiple of {}", one.bytes));
+    if (details.has_predicate && (warp.mask_of(op.c) >> lane & 1) != 0) size = 0;
+    AsyncCopy copy{.lane = lane, .bytes = details.bytes};
+    if (from % static_cast<uint64_t>(details.bytes) != 0) {
+      fault(ViolationCode::misaligned, lane, fmt::format("{} bytes at address {:#x}", details.bytes, from),
+            fmt::format("a multiple of {}", details.bytes));
     }
     // Bytes beyond the source size are not read.
-    if (size == one.bytes) {
+    if (size == details.bytes) {
       std::memcpy(copy.data.data(), locate(warp, op, lane, Space::global, from, size, AccessKind::read),
                   static_cast<size_t>(size));
     } else {
@@ -586,16 +634,17 @@ void run_copy(Warp& warp, const Op& op, Mask mask) {
         copy.data[static_cast<size_t>(i)] =
             *locate(warp, op, lane, Space::global, from + static_cast<uint64_t>(i), 1, AccessKind::read);
     }
-    uint8_t* const place = locate(warp, op, lane, Space::shared, to & 0xFFFFFFFF, one.bytes, AccessKind::write);
+    uint8_t* const place = locate(warp, op, lane, Space::shared, to & 0xFFFFFFFF, details.bytes, AccessKind::write);
     if (owner_of(*cta.cluster, place) != &cta) {
       fault(ViolationCode::out_of_bounds, lane, "a cp.async to shared memory of another block",
             "the block's own shared memory, .shared::cta");
     }
     copy.to = static_cast<uint32_t>(place - cta.shared.data());
     if (cta.launch->checks) {
-      std::memset(cta.shared_states.data() + copy.to, in_flight, static_cast<size_t>(one.bytes));
+      std::memset(cta.shared_states.data() + copy.to, in_flight, static_cast<size_t>(details.bytes));
       // Triton omits the fence between cp.async and wgmma, and the GPU's bits are right.
-      for (int i = 0; i < one.bytes; ++i) cta.uses[copy.to + static_cast<uint32_t>(i)].is_generic = false;
+      cta.uses.for_each(copy.to, static_cast<size_t>(details.bytes),
+                        [](SharedUse& use, const uint32_t*, size_t) { use.is_generic = false; });
     }
     warp.open_group.push_back(copy);
   });
@@ -610,7 +659,7 @@ void wait_for_all_copies(Warp& warp, const Op& op, Mask) {
   complete_copies(warp, 0);
 }
 
-void decode_cp(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_cp(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   if (!words.take(Word::async)) decoder.refuse("not supported");
   if (words.take(Word::bulk)) return decode_bulk_copy(decoder, instruction, words);
   if (words.take(Word::mbarrier)) return decode_copy_arrives(decoder, instruction, words);
@@ -663,7 +712,7 @@ void decode_cp(Decoder& decoder, const Instruction& instruction, Words& words) {
 }
 
 /// A cache policy, which changes no value. PTX ISA, createpolicy.
-void decode_policy(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_policy(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   constexpr Choice primary{Word::L2_evict_last, Word::L2_evict_normal, Word::L2_evict_first, Word::L2_evict_unchanged},
       secondary{Word::none, Word::L2_evict_first, Word::L2_evict_unchanged};
   const auto is_form = [&](std::initializer_list<Choice> grammar) {
@@ -780,8 +829,8 @@ uint64_t combined(Atomic what, Type type, uint64_t old, uint64_t b, uint64_t c, 
       switch (type) {
         case Type::f64:
           if (place != AtomicPlace::shared) {
-            for (const uint64_t one : {b, old}) {
-              if ((one & ~(uint64_t{1} << 63)) > 0x7FF0000000000000) return one;
+            for (const uint64_t operand : {b, old}) {
+              if ((operand & ~(uint64_t{1} << 63)) > 0x7FF0000000000000) return operand;
             }
           }
           return add_f64(b, old);

@@ -129,50 +129,50 @@ void execute_of_pair(const Warp& warp, const bitmma::Instruction& instruction, i
 
 /// mma, cp and shift: each lane issues its own.
 void run_issued(Warp& warp, const Op& op, Mask mask) {
-  const auto& one = *static_cast<const Tcgen05Details*>(op.details);
+  const auto& details = *static_cast<const Tcgen05Details*>(op.details);
   TensorMemory& memory = *warp.cta->tensor_memory;
   for_each_lane(mask, [&](int lane) {
-    const bitmma::Instruction instruction = prepare(warp, one, lane);
+    const bitmma::Instruction instruction = prepare(warp, details, lane);
     Tracer* const tracer = warp.cta->tracer;
-    if (tracer && tracer->warp == &warp && tracer->lane == lane && one.idesc && !one.of_pair) {
+    if (tracer && tracer->warp == &warp && tracer->lane == lane && details.idesc && !details.of_pair) {
       tracer->product = Case{.instruction = instruction, .target = warp.cta->program->target, .before = memory.state};
       tracer->product_op = &op;
     }
-    if (one.of_pair) execute_of_pair(warp, instruction, lane);
+    if (details.of_pair) execute_of_pair(warp, instruction, lane);
     else execute(instruction, warp.cta->program->target, memory.state);
-    forget_numbers(memory, one);
+    forget_numbers(memory, details);
   });
 }
 
 /// ld and st: each warp accesses its quarter of the lanes.
 void run_move(Warp& warp, const Op& op, Mask mask) {
-  const auto& one = *static_cast<const Tcgen05Details*>(op.details);
+  const auto& details = *static_cast<const Tcgen05Details*>(op.details);
   if (mask != all_lanes)
     fault(ViolationCode::undefined_by_ptx, mask == 0 ? 0 : __builtin_ctz(~mask), "a lane that is missing",
           "all 32 lanes, as .aligned requires");
   TensorMemory& memory = *warp.cta->tensor_memory;
-  const bitmma::Instruction instruction = prepare(warp, one, 0);
-  const size_t count = one.registers.size();
+  const bitmma::Instruction instruction = prepare(warp, details, 0);
+  const size_t count = details.registers.size();
   memory.state.set(Field::warp, static_cast<uint64_t>(warp.index % 4));
-  if (!one.loads) {
+  if (!details.loads) {
     std::vector<uint32_t> words(lanes * count);
     for (size_t i = 0; i < count; ++i) {
       for (size_t lane = 0; lane < lanes; ++lane)
-        words[lane * count + i] = warp.lanes_of<const uint32_t>(one.registers[i])[lane];
+        words[lane * count + i] = warp.lanes_of<const uint32_t>(details.registers[i])[lane];
     }
     memory.state.set(regs, std::move(words), {lanes, static_cast<int64_t>(count)});
   }
   execute(instruction, warp.cta->program->target, memory.state);
-  if (one.loads) {
+  if (details.loads) {
     const std::span<const uint32_t> words = memory.state.words(regs);
     for (size_t i = 0; i < count; ++i) {
       for (size_t lane = 0; lane < lanes; ++lane)
-        warp.lanes_of<uint32_t>(one.registers[i])[lane] = words[lane * count + i];
+        warp.lanes_of<uint32_t>(details.registers[i])[lane] = words[lane * count + i];
     }
   }
-  if (one.redval) std::ranges::copy(memory.state.words(redval), warp.lanes_of<uint32_t>(*one.redval));
+  if (details.redval) std::ranges::copy(memory.state.words(redval), warp.lanes_of<uint32_t>(*details.redval));
   for (const Field field : {regs, redval, Field::warp}) memory.state.erase(field);
-  forget_numbers(memory, one);
+  forget_numbers(memory, details);
 }
 
 struct AllocationDetails {
@@ -190,28 +190,28 @@ uint32_t require_columns(uint32_t columns, int lane) {
 /// Allocates the first free columns. PTX blocks until another block frees some; here blocks of other clusters never run
 /// at the same time, so a full Tensor Memory is a deadlock.
 void run_alloc(Warp& warp, const Op& op, Mask mask) {
-  const auto& one = *static_cast<const AllocationDetails*>(op.details);
+  const auto& details = *static_cast<const AllocationDetails*>(op.details);
   const int lane = __builtin_ctz(mask);
   TensorMemory& memory = *warp.cta->tensor_memory;
-  const uint32_t columns = require_columns(warp.lanes_of<const uint32_t>(one.columns)[lane], lane);
+  const uint32_t columns = require_columns(warp.lanes_of<const uint32_t>(details.columns)[lane], lane);
   const std::vector<uint16_t> free(columns, 0);
-  const auto found = std::ranges::search(memory.allocated, free);
-  if (found.empty())
+  const auto free_columns = std::ranges::search(memory.allocated, free);
+  if (free_columns.empty())
     fault(ViolationCode::deadlock, lane, fmt::format("tcgen05.alloc of {} columns, which are not free", columns),
           fmt::format("at most {} columns allocated by a block at the same time", tensor_memory_columns));
-  const auto address = static_cast<uint32_t>(found.begin() - memory.allocated.begin());
-  std::ranges::fill(found, static_cast<uint16_t>(address + 1));
+  const auto address = static_cast<uint32_t>(free_columns.begin() - memory.allocated.begin());
+  std::ranges::fill(free_columns, static_cast<uint16_t>(address + 1));
   uint8_t data[4];
   std::memcpy(data, &address, 4);
-  std::memcpy(locate(warp, op, lane, one.to, 4, AccessKind::write, data), data, 4);
+  std::memcpy(locate(warp, op, lane, details.to, 4, AccessKind::write, data), data, 4);
 }
 
 void run_dealloc(Warp& warp, const Op& op, Mask mask) {
-  const auto& one = *static_cast<const AllocationDetails*>(op.details);
+  const auto& details = *static_cast<const AllocationDetails*>(op.details);
   const int lane = __builtin_ctz(mask);
   TensorMemory& memory = *warp.cta->tensor_memory;
-  const uint32_t columns = require_columns(warp.lanes_of<const uint32_t>(one.columns)[lane], lane),
-                 address = warp.lanes_of<const uint32_t>(one.address)[lane];
+  const uint32_t columns = require_columns(warp.lanes_of<const uint32_t>(details.columns)[lane], lane),
+                 address = warp.lanes_of<const uint32_t>(details.address)[lane];
   if (address >= memory.allocated.size() || std::ranges::count(memory.allocated, address + 1) != columns)
     fault(ViolationCode::undefined_by_ptx, lane,
           fmt::format("tcgen05.dealloc of {} columns at {:#x}", columns, address),
@@ -225,12 +225,12 @@ struct CommitDetails {
 };
 
 void commit_to_mbarrier(Warp& warp, const Op& op, Mask mask) {
-  const auto& one = *static_cast<const CommitDetails*>(op.details);
+  const auto& details = *static_cast<const CommitDetails*>(op.details);
   for_each_lane(mask, [&](int lane) {
-    const uint64_t address = one.barrier.of(warp, lane);
-    if (one.blocks == Op::no_slot) return arrive_once(warp, op, lane, one.barrier.space, address);
-    for_each_lane(blocks_of_mask(warp, one.blocks, lane),
-                  [&](int rank) { arrive_once(warp, op, lane, one.barrier.space, address_in(rank, address)); });
+    const uint64_t address = details.barrier.of(warp, lane);
+    if (details.blocks == Op::no_slot) return arrive_once(warp, op, lane, details.barrier.space, address);
+    for_each_lane(blocks_of_mask(warp, details.blocks, lane),
+                  [&](int rank) { arrive_once(warp, op, lane, details.barrier.space, address_in(rank, address)); });
   });
   ++warp.epoch;
 }
@@ -241,7 +241,7 @@ void converge(Decoder& decoder, Op& op) {
   op.e = decoder.constant(all_lanes, 4);
 }
 
-void decode_allocation(Decoder& decoder, const Instruction& instruction, Words& words, bool allocates) {
+void decode_allocation(Decoder& decoder, const PtxInstruction& instruction, Words& words, bool allocates) {
   if (!words.take(Word::sync) || !words.take(Word::aligned) || !words.take(Word::b32))
     decoder.refuse("of another type");
   AllocationDetails allocation_details;
@@ -259,7 +259,7 @@ void decode_allocation(Decoder& decoder, const Instruction& instruction, Words& 
   converge(decoder, op);
 }
 
-void decode_commit(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_commit(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   if (!words.take(Word::mbarrier_arrive_one) || !words.take(Word::b64)) decoder.refuse("with another completion");
   const Space space = words.take(Word::shared_cluster) ? Space::shared : Space::generic;
   const bool to_many = words.take(Word::multicast_cluster);
@@ -282,41 +282,42 @@ constexpr auto other_operands = std::to_array<std::pair<std::string_view, OtherO
     {"redval", OtherOperand::redval},
 });
 
-void read_other(Decoder& decoder, const StatementOperand& operand, const Operand& given, Tcgen05Details& details) {
+void read_other(Decoder& decoder, const StatementOperand& operand, const Operand& register_operand,
+                Tcgen05Details& details) {
   const auto row = std::ranges::find(other_operands, operand.name, &std::pair<std::string_view, OtherOperand>::first);
   if (row == other_operands.end()) {
     if (operand.kind != OperandKind::immediate) decoder.refuse(fmt::format("with operand {}", operand.name));
     return;
   }
   switch (row->second) {
-    case OtherOperand::idesc: details.idesc = decoder.read(given, Type::b32); break;
-    case OtherOperand::enable_input_d: details.enable_input_d = decoder.read_mask(given); break;
-    case OtherOperand::lane_mask: details.lane_mask = slots_of(decoder, given, false, false); break;
-    case OtherOperand::registers: details.registers = slots_of(decoder, given, false, details.loads); break;
-    case OtherOperand::redval: details.redval = decoder.write(given, Type::b32); break;
+    case OtherOperand::idesc: details.idesc = decoder.read(register_operand, Type::b32); break;
+    case OtherOperand::enable_input_d: details.enable_input_d = decoder.read_mask(register_operand); break;
+    case OtherOperand::lane_mask: details.lane_mask = slots_of(decoder, register_operand, false, false); break;
+    case OtherOperand::registers: details.registers = slots_of(decoder, register_operand, false, details.loads); break;
+    case OtherOperand::redval: details.redval = decoder.write(register_operand, Type::b32); break;
   }
 }
 
 /// mma, ld, st, cp and shift: executed by layer instruction.
-void decode_executed(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_executed(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   words.take_all();
   const Statement statement = parse_statement(instruction.opcode, instruction.operand_texts);
   const Word what = instruction.words[1];
   Tcgen05Details tcgen05_details{.instruction = statement.instruction, .loads = what == Word::ld};
   tcgen05_details.of_pair = has_word(instruction, Word::cta_group_2);
-  const auto number_of = [&](Field field, const Operand& given) {
+  const auto number_of = [&](Field field, const Operand& source) {
     NumberOperand number{.field = field, .wide = info(field).type == ElementType::u64};
-    number.in_brackets = given.kind == Kind::address;
-    if (number.in_brackets) number.address = address_of(decoder, given, Space::generic);
-    else number.slot = decoder.read(given, number.wide ? Type::b64 : Type::b32);
+    number.in_brackets = source.kind == Kind::address;
+    if (number.in_brackets) number.address = address_of(decoder, source, Space::generic);
+    else number.slot = decoder.read(source, number.wide ? Type::b64 : Type::b32);
     return number;
   };
   size_t at = 0;
   for (const StatementOperand& operand : statement.operands) {
-    const Operand& given = instruction.operands.at(at++);
+    const Operand& register_operand = instruction.operands.at(at++);
     const auto field = std::ranges::find(number_fields, operand.name, &std::pair<std::string_view, Field>::first);
-    if (field != number_fields.end()) tcgen05_details.numbers.push_back(number_of(field->second, given));
-    else read_other(decoder, operand, given, tcgen05_details);
+    if (field != number_fields.end()) tcgen05_details.numbers.push_back(number_of(field->second, register_operand));
+    else read_other(decoder, operand, register_operand, tcgen05_details);
   }
   tcgen05_details.reads_shared = what == Word::mma || what == Word::cp;
   if (!tcgen05_details.idesc)
@@ -328,7 +329,7 @@ void decode_executed(Decoder& decoder, const Instruction& instruction, Words& wo
   if (is_of_warp) converge(decoder, op);
 }
 
-void decode_tcgen05(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_tcgen05(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   decoder.program().has_tensor_memory = true;
   if (!has_tensor_memory(decoder.target())) decoder.refuse("on a GPU without Tensor Memory");
   const Word what = instruction.words.size() > 1 ? instruction.words[1] : Word::none;

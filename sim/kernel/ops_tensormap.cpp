@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "bitmma/core/bits.hpp"
 #include "decode.hpp"
 #include "tensor_map.hpp"
 
@@ -45,9 +46,6 @@ constexpr auto map_fields = std::to_array<MapFieldInfo>({
 });
 static_assert(are_in_enum_order(map_fields));
 
-/// Swizzles in the order of .swizzle_mode. Source: PTX ISA, tensormap.replace.
-constexpr std::array swizzle_modes{Swizzle::none, Swizzle::b32, Swizzle::b64, Swizzle::b128};
-
 struct ReplaceDetails {
   MapField field = MapField::rank;
   size_t ordinal = 0;
@@ -78,22 +76,23 @@ void replace(PackedTensorMap& map, const ReplaceDetails& details, uint64_t value
       require(value >= 1 && value <= 8, "1 to 8");
       map.element_strides[details.ordinal] = static_cast<uint8_t>(value);
       break;
-    case MapField::elemtype: {
+    case MapField::elemtype:
       require(value < map_types.size(), fmt::format("0 to {}", map_types.size() - 1));
       map.type = static_cast<uint8_t>(value);
-      map.has_type = 1;
-      map.element_bytes = static_cast<uint8_t>(bytes_of(map_types[value]));
+      map.has_type = true;
       break;
-    }
     case MapField::interleave_layout: require(value == 0, "0, no interleaving"); break;
     case MapField::swizzle_mode:
-      require(value < swizzle_modes.size(), "0 to 3: none, 32, 64 or 128 bytes");
-      map.swizzle = static_cast<uint8_t>(swizzle_modes[value]);
+      require(value < 4, "0 to 3: none, 32, 64 or 128 bytes");
+      map.swizzle = static_cast<uint8_t>(value);
       break;
-    case MapField::swizzle_atomicity: require(value == 0, "0, 16 bytes"); break;
+    case MapField::swizzle_atomicity:
+      require(value == 0 || value == 1 || value == 3, "0, 16 bytes, 1, 32 bytes, or 3, 64 bytes");
+      map.swizzle_atomicity = static_cast<uint8_t>(value);
+      break;
     case MapField::fill_mode:
       require(value < 2, "0, zeros, or 1, NaN");
-      map.fills_with_nan = static_cast<uint8_t>(value);
+      map.fills_with_nan = value != 0;
       break;
   }
 }
@@ -101,28 +100,23 @@ void replace(PackedTensorMap& map, const ReplaceDetails& details, uint64_t value
 constexpr int unit = 16;  // bytes per access
 
 void run_replace(Warp& warp, const Op& op, Mask mask) {
-  const auto& one = *static_cast<const ReplaceDetails*>(op.details);
+  const auto& details = *static_cast<const ReplaceDetails*>(op.details);
   for_each_lane(mask, [&](int lane) {
-    const uint64_t address = one.address.of(warp, lane);
+    const uint64_t address = details.address.of(warp, lane);
     const uint64_t value =
-        one.wide_value ? warp.lanes_of<const uint64_t>(op.b)[lane] : warp.lanes_of<const uint32_t>(op.b)[lane];
+        details.wide_value ? warp.lanes_of<const uint64_t>(op.b)[lane] : warp.lanes_of<const uint32_t>(op.b)[lane];
     if (address % tensor_map_bytes != 0)
       fault(ViolationCode::misaligned, lane, fmt::format("a tensor map at {:#x}", address), "a multiple of 128");
-    std::array<uint8_t*, tensor_map_bytes / unit> places{};
-    PackedTensorMap map;
-    auto* const bytes = reinterpret_cast<uint8_t*>(&map);
+    std::array<uint8_t*, used_map_bytes / unit> places{};
+    std::array<uint8_t, tensor_map_bytes> bytes{};
     for (size_t i = 0; i < places.size(); ++i) {
-      places[i] = locate(warp, op, lane, one.address.space, address + unit * i, unit, AccessKind::atomic);
-      std::memcpy(bytes + unit * i, places[i], unit);
+      places[i] = locate(warp, op, lane, details.address.space, address + unit * i, unit, AccessKind::atomic);
+      std::memcpy(bytes.data() + unit * i, places[i], unit);
     }
-    const bool is_blank = std::all_of(bytes, bytes + sizeof map, [](uint8_t byte) { return byte == 0; });
-    if (is_blank) map = PackedTensorMap{};
-    if (map.mark != PackedTensorMap::mark_of_ours) {
-      fault(ViolationCode::undefined_by_ptx, lane, "128 bytes that are not a tensor map",
-            "a tensor map that was passed to the launch, or zeros");
-    }
-    replace(map, one, value, lane);
-    for (size_t i = 0; i < places.size(); ++i) std::memcpy(places[i], bytes + unit * i, unit);
+    PackedTensorMap map = PackedTensorMap::of(bytes);
+    replace(map, details, value, lane);
+    bytes = map.bytes();
+    for (size_t i = 0; i < places.size(); ++i) std::memcpy(places[i], bytes.data() + unit * i, unit);
   });
 }
 
@@ -132,17 +126,25 @@ struct CopyMapDetails {
 
 /// One copy for the warp, ordered before tensor copies that use the map.
 void run_copy_map(Warp& warp, const Op& op, Mask mask) {
-  const auto& one = *static_cast<const CopyMapDetails*>(op.details);
+  const auto& details = *static_cast<const CopyMapDetails*>(op.details);
   const int lane = __builtin_ctz(mask);
-  const uint64_t to = one.to.of(warp, lane), from = one.from.of(warp, lane);
+  const uint64_t to = details.to.of(warp, lane), from = details.from.of(warp, lane);
+  const auto is_written = [&](uint64_t address) {
+    const std::vector<uint8_t>& states = warp.cta->shared_states;
+    const uint64_t at = address & low_mask(shared_rank_bits);
+    return at + unit > states.size() ||
+           std::all_of(&states[at], &states[at] + unit, [](uint8_t state) { return state == written; });
+  };
   for (uint64_t i = 0; i < tensor_map_bytes; i += unit) {
+    // A kernel may have made only the bytes that copies read.
+    if (i >= used_map_bytes && !is_written(from + i)) continue;
     std::array<uint8_t, unit> data;
     std::memcpy(data.data(), locate(warp, op, lane, Space::shared, from + i, unit, AccessKind::read), unit);
     std::memcpy(locate(warp, op, lane, Space::global, to + i, unit, AccessKind::write), data.data(), unit);
   }
 }
 
-void decode_copy_map(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_copy_map(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   for (const Word word :
        {Word::global, Word::shared_cta, Word::tensormap_generic, Word::release, Word::sync, Word::aligned}) {
     if (!words.take(word)) decoder.refuse(fmt::format("without .{}", print(word)));
@@ -161,7 +163,7 @@ void decode_copy_map(Decoder& decoder, const Instruction& instruction, Words& wo
   op.e = members;
 }
 
-void decode_tensormap(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_tensormap(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   if (words.take(Word::cp_fenceproxy)) return decode_copy_map(decoder, instruction, words);
   if (!words.take(Word::replace) || !words.take(Word::tile)) decoder.refuse("not supported");
   ReplaceDetails replace_details;

@@ -11,7 +11,7 @@ namespace {
 
 using Kind = Operand::Kind;
 
-void decode_bra(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_bra(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   words.take(Word::uni);
   decoder.require_operands(instruction, 1, 1);
   Op& op = decoder.emit(nullptr);
@@ -19,41 +19,79 @@ void decode_bra(Decoder& decoder, const Instruction& instruction, Words& words) 
   op.target = instruction.operands[0].target;
 }
 
-void decode_leave(Decoder& decoder, const Instruction& instruction, Words& words) {
+/// The check in front of the branches of a brx.idx.
+void check_index(Warp& warp, const Op& op, Mask mask) {
+  for_each_lane(mask, [&](int lane) {
+    const uint32_t index = warp.lanes_of<const uint32_t>(op.a)[lane];
+    if (index >= static_cast<uint64_t>(op.immediate))
+      fault(ViolationCode::undefined_by_ptx, lane, fmt::format("index {} of {} labels", index, op.immediate),
+            "an index of the list");
+  });
+}
+void decode_brx(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
+  if (!words.take(Word::idx)) decoder.refuse("without .idx");
+  words.take(Word::uni);
+  decoder.require_operands(instruction, 2, 2);
+  const uint32_t a = decoder.read(instruction.operands[0], Type::u32);
+  Op& op = decoder.emit(check_index);
+  op.a = a;
+  op.immediate = static_cast<int64_t>(instruction.operands[1].value);
+}
+
+void decode_leave(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   decoder.require_operands(instruction, 0, 0);
   if (words.name() == Word::ret) words.take(Word::uni);
   Op& op = decoder.emit(nullptr);
-  op.control = Control::leave;
+  op.control = words.name() == Word::ret && decoder.is_in_subroutine() ? Control::return_ : Control::leave;
 }
 
 void run_trap(Warp&, const Op&, Mask mask) {
   fault(ViolationCode::kernel_trap, __builtin_ctz(mask), "trap", "a kernel that ends");
 }
-void fail_assertion(Warp&, const Op&, Mask mask) {
-  fault(ViolationCode::kernel_trap, __builtin_ctz(mask), "a failed assertion", "a kernel that ends");
-}
-void decode_trap(Decoder& decoder, const Instruction& instruction, Words&) {
+void decode_trap(Decoder& decoder, const PtxInstruction& instruction, Words&) {
   decoder.require_operands(instruction, 0, 0);
   decoder.emit(run_trap);
 }
 
-/// Calls of functions that the module defines are inlined before decoding.
-void decode_call(Decoder& decoder, const Instruction& instruction, Words& words) {
+/// A call that was not inlined.
+void decode_subroutine_call(Decoder& decoder, const PtxInstruction& instruction) {
+  SubroutineCall call;
+  bool is_behind = false;  // of the function: results come before it
+  for (const Operand& operand : instruction.operands) {
+    if (operand.kind == Kind::function) call.subroutine = operand.target;
+    if (operand.kind == Kind::reg) call.function = decoder.read(operand, Type::b64);
+    if (operand.kind != Kind::list) {
+      is_behind = true;
+      continue;
+    }
+    for (const Operand& variable : operand.elements) {
+      if (variable.kind != Kind::symbol) decoder.refuse("with an argument that is no .param variable");
+      const int64_t bytes = decoder.module().variables[static_cast<size_t>(variable.variable)].size_bytes();
+      (is_behind ? call.params : call.returns)
+          .push_back({decoder.variable_address(variable.variable, variable.offset, 8), bytes});
+    }
+  }
+  const auto* details = decoder.keep(std::move(call));
+  Op& op = decoder.emit(nullptr);
+  op.control = Control::call;
+  op.details = details;
+}
+
+/// Calls of functions that the module defines are inlined before decoding, but those of subroutines.
+void decode_call(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   words.take(Word::uni);
   for (const Operand& operand : instruction.operands) {
+    if (operand.kind == Kind::reg || operand.target >= 0) return decode_subroutine_call(decoder, instruction);
     if (operand.kind != Kind::function) continue;
-    if (operand.name == "__assertfail") {
-      decoder.emit(fail_assertion);
-      return;
-    }
+    if (decode_system_call(decoder, instruction, operand.name)) return;
     decoder.refuse(fmt::format("of {}, which the module does not define", operand.name));
   }
-  decoder.refuse("of a function whose address is in a register");
+  decoder.refuse("without a function");
 }
 
 // --- barriers
 
-void decode_bar(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_bar(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   words.take(Word::cta);
   // bar is aligned by itself; barrier may say so.
   if (words.name() == Word::barrier) words.take(Word::aligned);
@@ -154,7 +192,7 @@ void shuffle(Warp& warp, const Op& op, Mask mask) {
   if (op.d2 != Op::no_slot) set_mask(warp, op.d2, mask, inside);
 }
 
-void decode_shfl(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_shfl(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   if (!words.take(Word::sync)) decoder.refuse("without .sync");
   const Word how = words.take_one({Word::up, Word::down, Word::bfly, Word::idx});
   const auto type = words.take_type();
@@ -190,7 +228,7 @@ void vote_ballot(Warp& warp, const Op& op, Mask mask) {
   const Mask yes = warp.mask_of(op.a) & mask;
   for_each_lane(mask, [&](int lane) { warp.lanes_of<uint32_t>(op.d)[lane] = yes; });
 }
-void decode_vote(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_vote(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   if (!words.take(Word::sync)) decoder.refuse("without .sync");
   const Word how = words.take_one({Word::all, Word::any, Word::uni, Word::ballot});
   if (how == Word::none) decoder.refuse("of another mode");
@@ -219,7 +257,7 @@ void match(Warp& warp, const Op& op, Mask mask) {
   });
   if (op.d2 != Op::no_slot) set_mask(warp, op.d2, mask, all ? all_lanes : 0);
 }
-void decode_match(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_match(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   const Word how = words.take_one({Word::any, Word::all});
   const auto type = words.take_type();
   if (how == Word::none || !words.take(Word::sync) || (type != Type::b32 && type != Type::b64))
@@ -242,14 +280,14 @@ void reduce(Warp& warp, const Op& op, Mask mask) {
   const auto* a = warp.lanes_of<const uint32_t>(op.a);
   uint32_t result = a[__builtin_ctz(mask)];
   for_each_lane(mask & (mask - 1), [&](int lane) {
-    const uint32_t one = a[lane];
+    const uint32_t word = a[lane];
     switch (how) {
-      case Reduce::add: result += one; break;
-      case Reduce::min: result = static_cast<T>(one) < static_cast<T>(result) ? one : result; break;
-      case Reduce::max: result = static_cast<T>(one) > static_cast<T>(result) ? one : result; break;
-      case Reduce::and_: result &= one; break;
-      case Reduce::or_: result |= one; break;
-      case Reduce::xor_: result ^= one; break;
+      case Reduce::add: result += word; break;
+      case Reduce::min: result = static_cast<T>(word) < static_cast<T>(result) ? word : result; break;
+      case Reduce::max: result = static_cast<T>(word) > static_cast<T>(result) ? word : result; break;
+      case Reduce::and_: result &= word; break;
+      case Reduce::or_: result |= word; break;
+      case Reduce::xor_: result ^= word; break;
     }
   });
   for_each_lane(mask, [&](int lane) { warp.lanes_of<uint32_t>(op.d)[lane] = result; });
@@ -271,7 +309,7 @@ void reduce_f32(Warp& warp, const Op& op, Mask mask) {
   if (details.propagates_nan && any_nan) result = 0x7FFFFFFF;
   for_each_lane(mask, [&](int lane) { warp.lanes_of<uint32_t>(op.d)[lane] = result; });
 }
-void decode_redux(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_redux(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   if (!words.take(Word::sync)) decoder.refuse("without .sync");
   const Word how = words.take_one({Word::add, Word::min, Word::max, Word::and_, Word::or_, Word::xor_});
   const auto type = words.take_type();
@@ -309,7 +347,7 @@ void elect(Warp& warp, const Op& op, Mask mask) {
   for_each_lane(mask, [&](int lane) { warp.lanes_of<uint32_t>(op.d)[lane] = static_cast<uint32_t>(leader); });
   set_mask(warp, op.d2, mask, Mask{1} << leader);
 }
-void decode_elect(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_elect(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   if (!words.take(Word::sync)) decoder.refuse("without .sync");
   decoder.require_operands(instruction, 2, 2);
   const Operand& result = instruction.operands[0];
@@ -330,7 +368,7 @@ void movmatrix(Warp& warp, const Op& op, Mask mask) {
   }
   for_each_lane(mask, [&](int lane) { warp.lanes_of<uint32_t>(op.d)[lane] = results[lane]; });
 }
-void decode_movmatrix(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_movmatrix(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   for (const Word word : {Word::sync, Word::aligned, Word::m8n8, Word::trans, Word::b16}) {
     if (!words.take(word)) decoder.refuse(fmt::format("without .{}", print(word)));
   }
@@ -344,20 +382,21 @@ void decode_movmatrix(Decoder& decoder, const Instruction& instruction, Words& w
 void activemask(Warp& warp, const Op& op, Mask mask) {
   for_each_lane(mask, [&](int lane) { warp.lanes_of<uint32_t>(op.d)[lane] = mask; });
 }
-void decode_activemask(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_activemask(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   if (words.take_type() != Type::b32) decoder.refuse("without .b32");
   decoder.require_operands(instruction, 1, 1);
   const uint32_t d = decoder.write(instruction.operands[0], Type::b32);
   decoder.emit(activemask).d = d;
 }
 
-void decode_brkpt(Decoder& decoder, const Instruction& instruction, Words&) {
+void decode_brkpt(Decoder& decoder, const PtxInstruction& instruction, Words&) {
   decoder.require_operands(instruction, 0, 0);
   decoder.emit(nothing);
 }
 
 constexpr auto warp_rows = std::to_array<Opcode>({
     {.name = Word::bra, .does = "continues at a label", .decode = decode_bra, .acts = acts, .jump = Jump::branch},
+    {.name = Word::brx, .does = "continues at a label of a list", .decode = decode_brx, .acts = acts},
     {.name = Word::ret,
      .does = "returns from a function, or ends the thread",
      .decode = decode_leave,

@@ -26,6 +26,7 @@ using Kind = Operand::Kind;
 
 constexpr int most_nested_brackets = 200;
 constexpr size_t most_words = 40;  // of an opcode; PTX has up to 15
+constexpr size_t most_branch_targets = 4096;
 
 constexpr auto spaces = std::to_array<std::pair<std::string_view, Space>>({
     {".param", Space::param},
@@ -57,6 +58,28 @@ struct UnresolvedJump {
   std::vector<int> scopes;  // numbers of the open scopes
   std::string label;
 };
+
+/// A directive between the parameters and the body of an entry or a function, and how many numbers follow it.
+struct EntryDirective {
+  std::string_view name;
+  size_t least_numbers, most_numbers;
+  std::vector<int64_t> Entry::*extents = nullptr;
+};
+constexpr auto entry_directives = std::to_array<EntryDirective>({
+    {".reqntid", 1, 3, &Entry::required_block},
+    {".maxntid", 1, 3, &Entry::most_block},
+    {".reqnctapercluster", 1, 3, &Entry::required_cluster},
+    {".maxclusterrank", 1, 1},
+    {".blocksareclusters", 0, 0},
+    // These change no result: the registers and blocks of a multiprocessor, and how ptxas and the host call it.
+    {".explicitcluster", 0, 0},
+    {".maxnreg", 1, 1},
+    {".minnctapersm", 1, 1},
+    {".maxnctapersm", 1, 1},
+    {".noreturn", 0, 0},
+    {".abi_preserve", 1, 1},
+    {".abi_preserve_control", 1, 1},
+});
 
 class Parser {
  public:
@@ -124,7 +147,7 @@ class Parser {
     } else if (take_if(".address_size")) {
       const Token size = peek();
       if (integer() != 64) refuse(size, "64: kernels with 32-bit addresses are not supported");
-    } else if (is(".file") || is(".loc") || is(".pragma")) {
+    } else if (is_debug()) {
       parse_debug();
     } else if (is(".section")) {
       skip_section();
@@ -163,6 +186,8 @@ class Parser {
     } while (depth > 0 && !at_end());
   }
 
+  bool is_debug() const { return is(".file") || is(".loc") || is(".pragma"); }
+
   /// .loc and .file end with their line, .pragma with a semicolon.
   void parse_debug() {
     const Token directive = take();
@@ -190,8 +215,9 @@ class Parser {
     scopes_.push_back({});
     parse_parameters(entry_.returns);
     entry_.name = word("the name of a function");
+    function_names_.insert(entry_.name);
     parse_parameters(entry_.params);
-    while (!is(";") && !is("{") && !at_end()) take();
+    parse_entry_directives();
     if (!take_if(";")) {
       parse_braces();
       module_.functions.push_back(std::move(entry_));
@@ -202,15 +228,28 @@ class Parser {
     owner_ = -1;
   }
 
-  struct ExtentsDirective {
-    std::string_view name;
-    std::vector<int64_t> Entry::*extents;
-  };
-  static constexpr std::array<ExtentsDirective, 3> extents_of_entries{{
-      {".reqntid", &Entry::required_block},
-      {".maxntid", &Entry::most_block},
-      {".reqnctapercluster", &Entry::required_cluster},
-  }};
+  /// Parses directives up to the body, or up to the semicolon of a prototype.
+  void parse_entry_directives() {
+    while (!is("{") && !is(";") && !at_end()) {
+      if (is_debug()) {
+        parse_debug();
+        continue;
+      }
+      const Token directive = take();
+      const auto row = std::ranges::find(entry_directives, directive.spelling, &EntryDirective::name);
+      if (row == entry_directives.end()) refuse(directive, "a directive of an entry, or its body in braces");
+      std::vector<int64_t> numbers;
+      while (peek().kind == Token::Kind::number) {
+        numbers.push_back(integer());
+        if (!take_if(",")) break;
+      }
+      if (numbers.size() < row->least_numbers || numbers.size() > row->most_numbers)
+        refuse(directive, fmt::format("{} with {} to {} numbers", row->name, row->least_numbers, row->most_numbers));
+      if (row->extents) entry_.*row->extents = numbers;
+      if (row->name == ".maxclusterrank") entry_.most_cluster = numbers[0];
+      if (row->name == ".blocksareclusters") entry_.grid_of_clusters = true;
+    }
+  }
 
   void parse_entry() {
     entry_ = Entry{};
@@ -221,18 +260,7 @@ class Parser {
       refuse(peek(), fmt::format("only one entry with the name {}", entry_.name));
     scopes_.push_back({});
     parse_parameters(entry_.params);
-    while (!is("{") && !at_end()) {
-      const Token directive = take();
-      std::vector<int64_t> numbers;
-      while (peek().kind == Token::Kind::number) {
-        numbers.push_back(integer());
-        if (!take_if(",")) break;
-      }
-      const auto row = std::ranges::find(extents_of_entries, directive.spelling, &ExtentsDirective::name);
-      if (row != extents_of_entries.end()) entry_.*row->extents = numbers;
-      if (directive.spelling == ".maxclusterrank" && numbers.size() == 1) entry_.most_cluster = numbers[0];
-      if (directive.spelling == ".blocksareclusters") entry_.grid_of_clusters = true;
-    }
+    parse_entry_directives();
     parse_braces();
     scopes_.pop_back();
     owner_ = -1;
@@ -283,7 +311,7 @@ class Parser {
         --depth_;
       } else if (take_if(".reg")) {
         parse_registers();
-      } else if (is(".file") || is(".loc") || is(".pragma")) {
+      } else if (is_debug()) {
         parse_debug();
       } else if (is(".extern") || find_space()) {
         const bool is_extern = take_if(".extern");
@@ -305,8 +333,11 @@ class Parser {
   void parse_label() {
     const Token token = take();
     take();
-    if (is(".branchtargets") || is(".callprototype") || is(".calltargets")) {
-      refuse(peek(), "a kernel without indirect jumps and calls");
+    if (take_if(".branchtargets")) return parse_branch_targets(std::string(token.spelling));
+    if (is(".callprototype") || is(".calltargets")) {  // a call by address says which arguments it has
+      prototypes_.insert(std::string(token.spelling));
+      while (!take_if(";") && !at_end()) take();
+      return;
     }
     const int index = static_cast<int>(entry_.instructions.size());
     if (!all_labels_[static_cast<size_t>(open_numbers_.back())].emplace(std::string(token.spelling), index).second)
@@ -314,12 +345,48 @@ class Parser {
     entry_.labels.emplace(index, std::string(token.spelling));
   }
 
+  /// "targets: .branchtargets A, B, C;": the labels of a brx.idx.
+  void parse_branch_targets(const std::string& name) {
+    std::vector<std::string>& labels = branch_targets_[name];
+    labels.clear();
+    do {
+      labels.push_back(word("a label"));
+      if (labels.size() > most_branch_targets) refuse(peek(), fmt::format("at most {} labels", most_branch_targets));
+    } while (take_if(","));
+    expect(";");
+  }
+
+  /// Appends the jumps of "brx.idx index, targets;" behind the instruction that checks the index: a comparison and a
+  /// branch a label.
+  void append_branches(const PtxInstruction& check, const Token& list) {
+    const auto targets = branch_targets_.find(list.spelling);
+    if (targets == branch_targets_.end()) refuse(list, "the name of .branchtargets in front of the instruction");
+    const int predicate = static_cast<int>(entry_.registers.size());
+    entry_.registers.push_back({.name = "%brx", .type = Type::pred});
+    const Operand index = check.operands[0];
+    for (size_t i = 0; i < targets->second.size(); ++i) {
+      const bool is_last = i + 1 == targets->second.size();
+      PtxInstruction compare = check, branch = check;
+      become(compare, {Word::setp, Word::eq, Word::u32});
+      compare.operands = {{.kind = Kind::reg, .reg = predicate}, index, {.kind = Kind::integer, .value = i}};
+      become(branch, {Word::bra});
+      branch.operands = {{.kind = Kind::label, .name = targets->second[i]}};
+      if (!is_last) {
+        entry_.instructions.push_back(std::move(compare));
+        branch.guard = predicate;
+        branch.guard_negated = false;
+      }
+      jumps_.push_back({entry_.instructions.size(), 0, open_numbers_, targets->second[i]});
+      entry_.instructions.push_back(std::move(branch));
+    }
+  }
+
   void resolve(const UnresolvedJump& jump) {
-    Instruction& instruction = entry_.instructions[jump.instruction];
+    PtxInstruction& instruction = entry_.instructions[jump.instruction];
     for (auto scope = jump.scopes.rbegin(); scope != jump.scopes.rend(); ++scope) {
       const auto& labels = all_labels_[static_cast<size_t>(*scope)];
-      if (const auto found = labels.find(jump.label); found != labels.end()) {
-        instruction.operands[jump.operand].target = found->second;
+      if (const auto label = labels.find(jump.label); label != labels.end()) {
+        instruction.operands[jump.operand].target = label->second;
         return;
       }
     }
@@ -402,7 +469,7 @@ class Parser {
           refuse(token, "an alignment that is a power of two");
         variable.align = static_cast<int>(align);
       } else if (token.spelling == ".ptr" ||
-                 std::ranges::any_of(spaces, [&](const auto& one) { return one.first == token.spelling; })) {
+                 std::ranges::any_of(spaces, [&](const auto& row) { return row.first == token.spelling; })) {
         // The space to which a parameter points.
         if (has_type) points_ = true;
       } else if (token.spelling == ".v2" || token.spelling == ".v4") {
@@ -554,13 +621,13 @@ class Parser {
   }
   std::optional<int> find_variable(std::string_view name) const {
     for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
-      if (const auto found = scope->variables.find(name); found != scope->variables.end()) return found->second;
+      if (const auto entry = scope->variables.find(name); entry != scope->variables.end()) return entry->second;
     }
     return std::nullopt;
   }
 
   void parse_instruction() {
-    Instruction instruction;
+    PtxInstruction instruction;
     instruction.line = peek().line;
     instruction.source_line = source_line_;
     instruction.source_file = source_file_;
@@ -587,6 +654,15 @@ class Parser {
       // call (result), function, (arguments): a word between the lists is the function
       const bool is_function =
           is_call && !is("(") && peek().kind == Token::Kind::word && !find_register(peek().spelling);
+      const bool is_table = instruction.row->name == Word::brx && instruction.operands.size() == 1;
+      if (is_table) {
+        table_ = take();
+        break;
+      }
+      if (is_function && prototypes_.contains(peek().spelling)) {
+        take();
+        break;
+      }
       if (is_function) instruction.operands.push_back({.kind = Kind::function, .name = word("a function")});
       else instruction.operands.push_back(parse_operand(is_jump));
       if (is_jump) {
@@ -599,9 +675,31 @@ class Parser {
       }
       if (!is(";")) expect(",");
     }
+    if (!is(";")) refuse(peek(), "';'");
     const char* const end = take().spelling.data();
     instruction.text = one_line(std::string_view(begin, static_cast<size_t>(end - begin)));
+    if (instruction.row->name == Word::brx) return append_table_branch(std::move(instruction));
     entry_.instructions.push_back(std::move(instruction));
+  }
+
+  void append_table_branch(PtxInstruction check) {
+    if (check.operands.size() != 1) refuse(tokens_[at_ - 1], "brx.idx with an index and a list of labels");
+    const auto targets = branch_targets_.find(table_.spelling);
+    check.operands.push_back(
+        {.kind = Kind::integer, .value = targets == branch_targets_.end() ? 0 : targets->second.size()});
+    const size_t at = entry_.instructions.size();
+    const bool is_guarded = check.guard >= 0;
+    if (is_guarded) {  // lanes that do not jump continue after it
+      PtxInstruction around = check;
+      become(around, {Word::bra});
+      around.guard_negated = !check.guard_negated;
+      around.operands = {{.kind = Kind::label}};
+      entry_.instructions.push_back(std::move(around));
+      check.guard = -1;
+    }
+    entry_.instructions.push_back(check);
+    append_branches(check, table_);
+    if (is_guarded) entry_.instructions[at].operands[0].target = static_cast<int>(entry_.instructions.size());
   }
 
   static std::string one_line(std::string_view text) {
@@ -672,9 +770,14 @@ class Parser {
     }
     if (const auto variable = find_variable(token.spelling)) {
       Operand symbol{.kind = Kind::symbol, .variable = *variable, .name = std::string(token.spelling)};
-      symbol.offset = offset();
+      if (take_if("[")) {  // an element: ptxas multiplies the index by the size
+        symbol.offset = integer() * bytes_of(module_.variables[static_cast<size_t>(*variable)].type);
+        expect("]");
+      }
+      symbol.offset += offset();
       return symbol;
     }
+    if (function_names_.contains(token.spelling)) return {.kind = Kind::function, .name = std::string(token.spelling)};
     if (token.spelling.starts_with('%') || token.spelling == "WARP_SZ")
       return {.kind = Kind::special, .negated = negated, .name = std::string(token.spelling)};
     refuse(token, "a register, a variable or a number");
@@ -684,9 +787,9 @@ class Parser {
     int64_t sum = 0;
     while (is("+") || is("-")) {
       const bool negative = take().spelling == "-";
-      const int64_t one = integer();
+      const int64_t addend = integer();
       sum = static_cast<int64_t>(static_cast<uint64_t>(sum) +
-                                 (negative ? 0 - static_cast<uint64_t>(one) : static_cast<uint64_t>(one)));
+                                 (negative ? 0 - static_cast<uint64_t>(addend) : static_cast<uint64_t>(addend)));
     }
     return sum;
   }
@@ -697,10 +800,13 @@ class Parser {
   Module module_;
   Entry entry_;
   std::set<std::string> entry_names_;
+  std::set<std::string, std::less<>> function_names_, prototypes_;
   std::vector<Scope> scopes_;
   std::vector<std::map<std::string, int, std::less<>>> all_labels_;
   std::vector<int> open_numbers_;
   std::vector<UnresolvedJump> jumps_;
+  std::map<std::string, std::vector<std::string>, std::less<>> branch_targets_;
+  Token table_;  // of the brx.idx that is being read
   Variable last_;
   bool points_ = false;
   int owner_ = -1;  // Variable::entry for the declarations that follow
@@ -712,8 +818,8 @@ class Parser {
 }  // namespace
 
 const Entry* Module::find(std::string_view name) const {
-  const auto found = std::ranges::find(entries, name, &Entry::name);
-  return found == entries.end() ? nullptr : &*found;
+  const auto entry = std::ranges::find(entries, name, &Entry::name);
+  return entry == entries.end() ? nullptr : &*entry;
 }
 
 std::vector<int64_t> places_of_constants(const Module& module) {
@@ -732,7 +838,7 @@ std::vector<int64_t> places_of_constants(const Module& module) {
 
 Module read_module(std::string_view text) { return Parser(text).parse(); }
 
-void become(Instruction& instruction, std::vector<Word> words) {
+void become(PtxInstruction& instruction, std::vector<Word> words) {
   std::string opcode(print(words[0]));
   for (const Word word : std::span(words).subspan(1)) opcode.append(".").append(print(word));
   instruction.opcode = std::move(opcode);

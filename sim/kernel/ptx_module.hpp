@@ -61,7 +61,7 @@ inline std::span<const Operand> parts_of(const Operand& operand) {
   return {&operand, 1};
 }
 
-struct Instruction {
+struct PtxInstruction {
   int line = 0;         // in the module's text
   int source_line = 0;  // line of the last .loc; 0 if there is none
   int source_file = 0;
@@ -73,25 +73,26 @@ struct Instruction {
   std::vector<Operand> operands = {};
   std::vector<std::string> operand_texts = {};  // as written, where the row wants them
   std::string text = {};                        // as written, for messages
+  int subroutine = -1;                          // in which it stands: an index of Entry::subroutines; -1: the entry
   // Set by assign_roles():
   bool acts = false;        // the instruction has effects beyond its registers
   bool is_refused = false;  // bitmma does not run it
 };
 
-inline bool has_word(const Instruction& instruction, Word word) {
+inline bool has_word(const PtxInstruction& instruction, Word word) {
   return std::ranges::find(instruction.words, word) != instruction.words.end();
 }
-inline bool has_one_of(const Instruction& instruction, std::initializer_list<Word> words) {
+inline bool has_one_of(const PtxInstruction& instruction, std::initializer_list<Word> words) {
   return std::ranges::any_of(words, [&](Word word) { return has_word(instruction, word); });
 }
 /// Whether the opcode is exactly these words.
-inline bool is(const Instruction& instruction, std::initializer_list<Word> words) {
+inline bool is(const PtxInstruction& instruction, std::initializer_list<Word> words) {
   return std::ranges::equal(instruction.words, words);
 }
 /// The type that the last word names: of most instructions, that of their operands.
-inline std::optional<Type> last_type(const Instruction& instruction) { return type_of(instruction.words.back()); }
+inline std::optional<Type> last_type(const PtxInstruction& instruction) { return type_of(instruction.words.back()); }
 /// Gives the instruction another opcode.
-void become(Instruction& instruction, std::vector<Word> words);
+void become(PtxInstruction& instruction, std::vector<Word> words);
 
 /// Calls body(operand) for each operand of kind reg, also those inside of vectors and addresses.
 template <typename Operands, typename Body>
@@ -127,13 +128,23 @@ struct Variable {
   int64_t size_bytes() const { return count * bytes_of(type); }
 };
 
+/// A function that the entry calls and that is not inlined, since it calls itself or is called by its address. Its
+/// instructions follow those of the entry.
+struct Subroutine {
+  std::string name = {};
+  int function = -1;                         // in Module::functions
+  int first_variable = 0, end_variable = 0;  // its variables in Module::variables, and those of functions inlined in it
+  std::vector<int> params = {}, returns = {};
+};
+
 struct Entry {
   std::string name = {};
   int line = 0;
   std::vector<int> params = {};   // variables
   std::vector<int> returns = {};  // only for functions
   std::vector<Register> registers = {};
-  std::vector<Instruction> instructions = {};
+  std::vector<PtxInstruction> instructions = {};
+  std::vector<Subroutine> subroutines = {};
   std::map<int, std::string> labels = {};      // by the index of the instruction that follows the label
   std::vector<int64_t> required_block = {};    // of .reqntid
   std::vector<int64_t> most_block = {};        // of .maxntid
@@ -142,7 +153,7 @@ struct Entry {
   bool grid_of_clusters = false;               // .blocksareclusters
 };
 
-// Of an entry with the functions that it calls, and of a module.
+// Limits: registers of an entry with the functions that it calls, bytes of a module's variables.
 inline constexpr int64_t most_registers = 1 << 18, most_variable_bytes = int64_t{1} << 29;
 
 struct Module {
@@ -163,8 +174,15 @@ std::vector<int64_t> places_of_constants(const Module& module);
 /// Throws Error, with the line, for text that is not a PTX module.
 Module read_module(std::string_view text);
 
-/// Replaces the calls of an entry by the instructions of the called functions. A call of a function that the module
-/// does not define stays. Throws Error for recursion.
+/// Generic address of a function of the module, as a register and a table of functions hold it.
+constexpr uint64_t function_window = 0x0000'6400'0000'0000;
+constexpr uint64_t function_address(int function) {
+  return function_window + 16 * (static_cast<uint64_t>(function) + 1);
+}
+
+/// Replaces the calls of an entry by the instructions of the called functions. Functions that call themselves, and
+/// those whose address the entry may call, become subroutines. A call of a function that the module does not define
+/// stays.
 void inline_calls(Module& module, int entry);
 
 }  // namespace bitmma::kernel

@@ -96,7 +96,7 @@ constexpr std::string_view section = ".text.", mark = "//## File \".nv_debug_ptx
 }  // namespace
 
 SassLines sass_lines(std::string_view text, std::string_view entry, const std::set<int>& lines) {
-  SassLines found;
+  SassLines result;
   bool is_here = false, has_section = false, has_marks = false;
   int line = 0;
   while (!text.empty()) {
@@ -120,7 +120,7 @@ SassLines sass_lines(std::string_view text, std::string_view entry, const std::s
         refuse(ViolationCode::contradiction, fmt::format("a floating-point instruction of line {}", line),
                fmt::format("the SASS of this PTX: kernel {} has no such instruction on that line", entry));
       }
-      SassLine& at = found[line];
+      SassLine& at = result[line];
       if (*what == Does::adds) ++at.sums;
       else if (*what == Does::multiplies) ++at.products;
       else ++at.fmas;
@@ -132,7 +132,7 @@ SassLines sass_lines(std::string_view text, std::string_view entry, const std::s
   if (!has_marks)
     refuse(ViolationCode::unusable_file, "it does not refer to lines of the PTX",
            "the output of nvdisasm -gp for a cubin of ptxas -lineinfo");
-  return found;
+  return result;
 }
 
 }  // namespace bitmma::kernel

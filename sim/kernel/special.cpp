@@ -27,6 +27,9 @@ uint64_t value(const Warp& warp, int lane) {
       function(Place{.warp = warp, .lane = lane, .cta = *warp.cta, .launch = *warp.cta->launch}));
 }
 
+constexpr uint64_t clock_of(const Place& at) { return at.launch.clock.value_or(0) + at.warp.steps; }
+constexpr int64_t multiprocessors = 132;  // of an H100 SXM and an H200
+
 constexpr auto rows = std::to_array<SpecialRegister>({
     {"%tid.x", value<[](const Place& at) { return at.thread() % at.launch.block[0]; }>},
     {"%tid.y", value<[](const Place& at) { return at.thread() / at.launch.block[0] % at.launch.block[1]; }>},
@@ -64,6 +67,17 @@ constexpr auto rows = std::to_array<SpecialRegister>({
     {"%nclusterid.x", value<[](const Place& at) { return at.launch.grid[0] / at.cluster()[0]; }>},
     {"%nclusterid.y", value<[](const Place& at) { return at.launch.grid[1] / at.cluster()[1]; }>},
     {"%nclusterid.z", value<[](const Place& at) { return at.launch.grid[2] / at.cluster()[2]; }>},
+    {"%clock", value<[](const Place& at) { return clock_of(at) & 0xFFFFFFFF; }>, 32, true, true},
+    {"%clock_hi", value<[](const Place& at) { return (clock_of(at) >> 32); }>, 32, true, true},
+    {"%clock64", value<[](const Place& at) { return clock_of(at); }>, 64, true, true},
+    {"%globaltimer", value<[](const Place& at) { return clock_of(at); }>, 64, true, true},
+    {"%globaltimer_lo", value<[](const Place& at) { return clock_of(at) & 0xFFFFFFFF; }>, 32, true, true},
+    {"%globaltimer_hi", value<[](const Place& at) { return (clock_of(at) >> 32); }>, 32, true, true},
+    {"%smid", value<[](const Place& at) { return static_cast<int64_t>(at.cta.cluster->index) % multiprocessors; }>, 32,
+     false, true},
+    {"%nsmid", value<[](const Place&) { return multiprocessors; }>, 32, false, true},
+    {"%envreg1", value<[](const Place&) { return 0; }>, 32, false, true},
+    {"%envreg2", value<[](const Place&) { return 0; }>, 32, false, true},
     {"WARP_SZ", value<[](const Place&) { return lanes; }>},
 });
 

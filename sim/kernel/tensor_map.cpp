@@ -4,9 +4,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <bit>
+#include <cstring>
 #include <limits>
 
+#include "bitmma/core/bits.hpp"
 #include "bitmma/core/error.hpp"
 
 namespace bitmma {
@@ -16,9 +19,12 @@ void require_tensor_map(const TensorMap& map, int64_t memory_bytes) {
     throw Error({.field = "tensor map: " + field, .seen = std::move(seen), .expected = std::move(expected)});
   };
   const size_t rank = map.sizes.size();
-  const int64_t bytes = map.element_bytes;
-  if (bytes != 1 && bytes != 2 && bytes != 4 && bytes != 8)
-    refuse("element_bytes", std::to_string(bytes), "1, 2, 4 or 8");
+  if (!map.type && map.element_bytes != 1 && map.element_bytes != 2 && map.element_bytes != 4 && map.element_bytes != 8)
+    refuse("element_bytes", std::to_string(map.element_bytes), "1, 2, 4 or 8");
+  // Elements of 4 and 6 bits come in groups.
+  const int64_t group = map.type ? kernel::map_types[static_cast<size_t>(*map.type)].group : 1,
+                bytes = map.type ? kernel::map_types[static_cast<size_t>(*map.type)].global_bytes : map.element_bytes,
+                shared_bytes = map.type ? kernel::map_types[static_cast<size_t>(*map.type)].shared_bytes : bytes;
   if (rank < 1 || rank > 5) refuse("sizes", fmt::format("{} dimensions", rank), "1 to 5");
   if (map.strides_bytes.size() != rank - 1)
     refuse("strides_bytes", fmt::format("{}", fmt::join(map.strides_bytes, ",")), fmt::format("{} strides", rank - 1));
@@ -28,6 +34,7 @@ void require_tensor_map(const TensorMap& map, int64_t memory_bytes) {
   int64_t last = bytes;
   for (size_t i = 0; i < rank; ++i) {
     const int64_t size = map.sizes[i], stride = i == 0 ? bytes : map.strides_bytes[i - 1];
+    const int64_t places = i == 0 ? (size + group - 1) / group : size;
     if (size < 1 || size > int64_t{1} << 32)
       refuse(fmt::format("sizes[{}]", i), std::to_string(size), "1 to 2^32 elements");
     if (map.box[i] < 1 || map.box[i] > 256)
@@ -36,21 +43,38 @@ void require_tensor_map(const TensorMap& map, int64_t memory_bytes) {
       refuse(fmt::format("strides_bytes[{}]", i - 1), std::to_string(stride), "a multiple of 16 below 2^40");
     if (!map.element_strides.empty() && (map.element_strides[i] < 1 || map.element_strides[i] > 8))
       refuse(fmt::format("element_strides[{}]", i), std::to_string(map.element_strides[i]), "1 to 8");
-    if (stride > 0 && size - 1 > (memory_bytes - last) / stride)
+    if (stride > 0 && places - 1 > (memory_bytes - last) / stride)
       refuse("sizes", fmt::format("{}", fmt::join(map.sizes, ",")),
              fmt::format("a tensor in {} bytes of memory", memory_bytes));
-    last += (size - 1) * stride;
+    last += (places - 1) * stride;
   }
   if (!map.element_strides.empty() && map.element_strides[0] != 1)
     refuse("element_strides[0]", std::to_string(map.element_strides[0]), "1: the driver ignores other values");
-  if (map.fills_with_nan && bytes == 1) refuse("fill", "nan with elements of one byte", "zero");
-  if (map.box[0] * bytes % 16 != 0)
-    refuse("box[0]", fmt::format("{} bytes", map.box[0] * bytes), "a multiple of 16 bytes");
-  if (map.swizzle == Swizzle::b128_atom32) refuse("swizzle", "128-atom32", "none, 32, 64 or 128");
+  const bool is_floating = map.type && kernel::info(kernel::map_types[static_cast<size_t>(*map.type)].type).kind ==
+                                           kernel::TypeClass::floating;
+  const bool is_tf32 = map.type == TensorMapType::tf32 || map.type == TensorMapType::tf32_ftz;
+  if (map.fills_with_nan && (map.type ? !is_floating && !is_tf32 : bytes == 1))
+    refuse("fill", "nan with elements that are no floating-point numbers", "zero");
+  // The driver refuses boxes that no block has room for.
+  constexpr int64_t most_box_bytes = 227 * 1024;
+  int64_t box_bytes = shared_bytes;
+  for (size_t i = 0; i < rank; ++i)
+    box_bytes *= map.box[i] / (map.element_strides.empty() ? int64_t{1} : map.element_strides[i]);
+  if (box_bytes / group > most_box_bytes)
+    refuse("box", fmt::format("{} bytes", box_bytes / group), fmt::format("at most {}", most_box_bytes));
+  // Source: CUDA driver API, cuTensorMapEncodeTiled.
+  constexpr int64_t padded_box = 128;
+  const bool is_padded = shared_bytes != bytes;
+  if (is_padded && (map.box[0] != padded_box || map.sizes[0] % padded_box != 0))
+    refuse("box[0]", fmt::format("{} of {} elements", map.box[0], map.sizes[0]),
+           "128, of a multiple of 128: elements of 4 and 6 bits that are padded in shared memory");
+  if (group == 2 && map.sizes[0] % 2 != 0) refuse("sizes[0]", std::to_string(map.sizes[0]), "a multiple of 2");
+  const int64_t row = map.box[0] * shared_bytes / group;
+  if (map.box[0] * shared_bytes % (16 * group) != 0)
+    refuse("box[0]", fmt::format("{} bytes", row), "a multiple of 16 bytes");
   const int width = info(map.swizzle).width_bytes;
-  if (map.swizzle != Swizzle::none && map.box[0] * bytes > width)
-    refuse("box[0]", fmt::format("{} bytes", map.box[0] * bytes),
-           fmt::format("at most the {} bytes of the swizzle", width));
+  if (map.swizzle != Swizzle::none && row > width)
+    refuse("box[0]", fmt::format("{} bytes", row), fmt::format("at most the {} bytes of the swizzle", width));
 }
 
 std::array<uint8_t, tensor_map_bytes> encode_tensor_map(const TensorMap& map, uint64_t address) {
@@ -58,10 +82,91 @@ std::array<uint8_t, tensor_map_bytes> encode_tensor_map(const TensorMap& map, ui
   if (address % 16 != 0)
     throw Error(
         {.field = "tensor map: address", .seen = fmt::format("{:#x}", address), .expected = "a multiple of 16"});
-  return std::bit_cast<std::array<uint8_t, tensor_map_bytes>>(kernel::pack(map, address));
+  return kernel::pack(map, address).bytes();
 }
 
 namespace kernel {
+namespace {
+
+/// A field of the bytes.
+struct Bits {
+  size_t word;
+  int first, count;
+};
+constexpr Bits rank_bits{2, 4, 3}, type_bits{2, 7, 4}, interleave_bits{2, 11, 2}, swizzle_bits{2, 13, 2},
+    fill_bits{2, 15, 1}, tf32_bits{2, 16, 1}, atomicity_bits{2, 19, 2}, untyped_bits{2, 31, 1};
+// A tf32 element has the number of f32 or f32.ftz and a bit.
+constexpr uint8_t f32_type = 7, tf32_type = 11, packed_types = 13;
+
+constexpr Bits box_bits(size_t i) { return i == 0 ? Bits{13, 24, 8} : Bits{14, static_cast<int>(8 * (i - 1)), 8}; }
+constexpr Bits step_bits(size_t i) { return {13, static_cast<int>(3 * i), 3}; }
+constexpr Bits high_stride_bits(size_t i) { return {7, static_cast<int>(4 * i), 4}; }
+
+uint32_t get(const PackedTensorMap& map, Bits bits) {
+  return map.words[bits.word] >> bits.first & static_cast<uint32_t>(low_mask(bits.count));
+}
+void set(std::array<uint32_t, 32>& words, Bits bits, uint64_t value) {
+  const auto mask = static_cast<uint32_t>(low_mask(bits.count));
+  words[bits.word] = (words[bits.word] & ~(mask << bits.first)) | (static_cast<uint32_t>(value) & mask) << bits.first;
+}
+
+/// What only the driver reads: the bytes of a box, and the alignment of its place in shared memory.
+void set_derived(std::array<uint32_t, 32>& words, const PackedTensorMap& map) {
+  constexpr std::array<uint32_t, 4> alignments{16, 256, 512, 1024};
+  uint32_t moved = static_cast<uint32_t>(map.elements().shared_bytes);
+  for (size_t i = 0; i < map.rank; ++i) moved *= map.box[i] / map.element_strides[i];
+  words[16] = moved / static_cast<uint32_t>(map.elements().group);
+  words[18] = alignments[map.swizzle];
+}
+
+}  // namespace
+
+PackedTensorMap PackedTensorMap::of(std::span<const uint8_t, tensor_map_bytes> bytes) {
+  PackedTensorMap map;
+  std::memcpy(map.words.data(), bytes.data(), tensor_map_bytes);
+  map.address = uint64_t{map.words[1]} << 32 | map.words[0];
+  map.rank = static_cast<uint8_t>(get(map, rank_bits) + 1);
+  map.type = static_cast<uint8_t>(get(map, type_bits));
+  if (get(map, tf32_bits) != 0 && (map.type == f32_type || map.type == f32_type + 1)) map.type += tf32_type - f32_type;
+  map.interleave = static_cast<uint8_t>(get(map, interleave_bits));
+  map.swizzle = static_cast<uint8_t>(get(map, swizzle_bits));
+  map.swizzle_atomicity = static_cast<uint8_t>(get(map, atomicity_bits));
+  map.fills_with_nan = get(map, fill_bits) != 0;
+  map.has_type = get(map, untyped_bits) == 0;
+  for (size_t i = 0; i < map.sizes.size(); ++i) {
+    map.sizes[i] = uint64_t{map.words[8 + i]} + 1;
+    map.box[i] = static_cast<uint16_t>(get(map, box_bits(i)) + 1);
+    map.element_strides[i] = static_cast<uint8_t>(get(map, step_bits(i)) + 1);
+  }
+  for (size_t i = 0; i < map.strides_bytes.size(); ++i)
+    map.strides_bytes[i] = (uint64_t{get(map, high_stride_bits(i))} << 32 | map.words[3 + i]) << 4;
+  return map;
+}
+
+std::array<uint8_t, tensor_map_bytes> PackedTensorMap::bytes() const {
+  std::array<uint32_t, 32> all = words;
+  all[0] = static_cast<uint32_t>(address);
+  all[1] = static_cast<uint32_t>(address >> 32);
+  const bool is_tf32 = type == tf32_type || type == tf32_type + 1;
+  set(all, rank_bits, rank - 1U);
+  set(all, type_bits, is_tf32 ? type - (tf32_type - f32_type) : type);
+  set(all, tf32_bits, is_tf32 ? 1 : 0);
+  set(all, interleave_bits, interleave);
+  set(all, swizzle_bits, swizzle);
+  set(all, atomicity_bits, swizzle_atomicity);
+  set(all, fill_bits, fills_with_nan ? 1 : 0);
+  set(all, untyped_bits, has_type ? 0 : 1);
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    all[8 + i] = static_cast<uint32_t>(sizes[i] - 1);
+    set(all, box_bits(i), box[i] - 1U);
+    set(all, step_bits(i), element_strides[i] - 1U);
+  }
+  for (size_t i = 0; i < strides_bytes.size(); ++i) {
+    all[3 + i] = static_cast<uint32_t>(strides_bytes[i] >> 4);
+    set(all, high_stride_bits(i), strides_bytes[i] >> 36);
+  }
+  return std::bit_cast<std::array<uint8_t, tensor_map_bytes>>(all);
+}
 
 PackedTensorMap pack(const TensorMap& map, uint64_t address) {
   PackedTensorMap packed{.address = address};
@@ -73,30 +178,44 @@ PackedTensorMap pack(const TensorMap& map, uint64_t address) {
     packed.element_strides[i] = static_cast<uint8_t>(map.element_strides.empty() ? int64_t{1} : map.element_strides[i]);
   }
   packed.rank = static_cast<uint8_t>(rank);
-  packed.element_bytes = static_cast<uint8_t>(map.element_bytes);
-  packed.swizzle = static_cast<uint8_t>(map.swizzle);
+  constexpr std::array<uint8_t, 9> unsigned_types{0, 0, 1, 0, 2, 0, 0, 0, 4};  // by their bytes
+  packed.has_type = map.type.has_value();
+  packed.type = map.type ? static_cast<uint8_t>(*map.type) : unsigned_types[static_cast<size_t>(map.element_bytes)];
+  packed.swizzle = static_cast<uint8_t>(std::min(map.swizzle, Swizzle::b128));
+  packed.swizzle_atomicity = map.swizzle == Swizzle::b128_atom32 ? 1 : 0;
   packed.fills_with_nan = map.fills_with_nan;
+  set_derived(packed.words, packed);
   return packed;
 }
 
+const SwizzleInfo* swizzle_of(const PackedTensorMap& map) {
+  static constexpr SwizzleInfo atom64{
+      .id = Swizzle::b128, .name = "128-atom64", .width_bytes = 128, .bits = 1, .base = 6, .shift = 1};
+  if (map.swizzle_atomicity == 0) return &info(static_cast<Swizzle>(map.swizzle));
+  if (map.swizzle != static_cast<uint8_t>(Swizzle::b128)) return nullptr;
+  return map.swizzle_atomicity == 1 ? &info(Swizzle::b128_atom32) : map.swizzle_atomicity == 3 ? &atom64 : nullptr;
+}
+
 void require_usable(const PackedTensorMap& packed) {
-  const auto require = [](std::string_view field, int value, size_t end) {
-    if (static_cast<size_t>(value) >= end)
+  const auto require = [](bool holds, std::string_view field, int value, std::string expected) {
+    if (!holds)
       throw Error({.field = fmt::format("tensor map: {}", field),
                    .seen = std::to_string(value),
-                   .expected = fmt::format("below {}", end)});
+                   .expected = std::move(expected)});
   };
-  require("rank", packed.rank, 6);
-  require("swizzle", packed.swizzle, swizzles.size());
-  require("type", packed.type, map_types.size());
+  require(packed.rank <= 5, "rank", packed.rank, "1 to 5");
+  require(packed.interleave == 0, "interleave", packed.interleave, "0, none");
+  require(swizzle_of(packed) != nullptr, "swizzle atomicity", packed.swizzle_atomicity,
+          "0, 16 bytes; with the swizzle of 128 bytes also 1, 32 bytes, and 3, 64 bytes");
   const auto rank = static_cast<std::ptrdiff_t>(packed.rank);
-  TensorMap map{.element_bytes = packed.element_bytes,
+  TensorMap map{.element_bytes = packed.elements().shared_bytes,
                 .sizes = {packed.sizes.begin(), packed.sizes.begin() + rank},
                 .box = {packed.box.begin(), packed.box.begin() + rank},
                 .element_strides = {packed.element_strides.begin(), packed.element_strides.begin() + rank},
-                .swizzle = static_cast<Swizzle>(packed.swizzle),
-                .fills_with_nan = packed.fills_with_nan != 0};
-  if (rank > 0) map.strides_bytes = {packed.strides_bytes.begin(), packed.strides_bytes.begin() + rank - 1};
+                .swizzle = packed.swizzle_atomicity == 0 ? static_cast<Swizzle>(packed.swizzle) : Swizzle::b128,
+                .fills_with_nan = packed.fills_with_nan,
+                .type = static_cast<TensorMapType>(packed.type)};
+  map.strides_bytes = {packed.strides_bytes.begin(), packed.strides_bytes.begin() + rank - 1};
   require_tensor_map(map, std::numeric_limits<int64_t>::max());
 }
 

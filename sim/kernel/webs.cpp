@@ -25,7 +25,7 @@ constexpr size_t most_live = size_t{1} << 23;  // pairs of a block and a registe
 
 /// Reads and writes of registers in the order in which an instruction does them: the guard, sources, results.
 template <typename Body>
-void for_each_access(Instruction& instruction, const Body& body) {
+void for_each_access(PtxInstruction& instruction, const Body& body) {
   if (instruction.guard >= 0) body(instruction.guard, Role::in);
   for_each_register(instruction.operands, [&](Operand& operand) {
     if (operand.role == Role::in) body(operand.reg, Role::in);
@@ -87,7 +87,7 @@ class Splitter {
   /// A register that is written once has one web, and so has a register that only one instruction names.
   void find_split_registers() {
     std::vector<int> writes(entry_.registers.size());
-    for (Instruction& instruction : entry_.instructions)
+    for (PtxInstruction& instruction : entry_.instructions)
       for_each_access(instruction, [&](int reg, Role role) { writes[static_cast<size_t>(reg)] += role != Role::in; });
     for (size_t reg = 0; reg < writes.size(); ++reg) {
       if (writes[reg] > 1) blocks_of_.emplace(static_cast<int>(reg), Blocks{});

@@ -39,6 +39,12 @@ enum class Word : uint16_t {
   sys, tanh, tcgen05, tensor, tensormap, tensormap_generic, test_wait, testp, tf32, tile, tile_gather4, to, trans,
   trap, try_wait, u16, u16x2, u32, u64, u8, uni, up, v2, v4, v8, volatile_, vote, wait, wait_ld, wait_st, wait_all,
   wait_group, warp, wb, weak, wgmma, wide, wrap, wt, x1, x2, x4, xor_, xorsign,
+  alloca_, brx, clusterlaunchcontrol, get_first_ctaid, get_first_ctaid_x, get_first_ctaid_y, get_first_ctaid_z,
+  is_canceled, multicast_cluster_all, query_cancel, stackrestore, stacksave, try_cancel, vabsdiff2,
+  vabsdiff4, vadd2, vadd4, vavrg2, vavrg4, vmax2, vmax4,
+  vmin2, vmin4, vset2, vset4, vsub2, vsub4,
+  wmma, load, store, a, b, c, d, row, col, m16n16k16,
+  m32n8k16, m8n32k16, m16n16k8, m8n8k4, m8n8k32, m8n8k128, s4, u4, b1,
   // clang-format on
 };
 
@@ -130,6 +136,20 @@ inline constexpr auto word_rows = std::to_array<WordInfo>({
     {Word::wait_all, "wait_all"}, {Word::wait_group, "wait_group"}, {Word::warp, "warp"}, {Word::wb, "wb"},
     {Word::weak, "weak"}, {Word::wgmma, "wgmma"}, {Word::wide, "wide"}, {Word::wrap, "wrap"}, {Word::wt, "wt"},
     {Word::x1, "x1"}, {Word::x2, "x2"}, {Word::x4, "x4"}, {Word::xor_, "xor"}, {Word::xorsign, "xorsign"},
+    {Word::alloca_, "alloca"}, {Word::brx, "brx"}, {Word::clusterlaunchcontrol, "clusterlaunchcontrol"},
+    {Word::get_first_ctaid, "get_first_ctaid"}, {Word::get_first_ctaid_x, "get_first_ctaid::x"}, {Word::get_first_ctaid_y, "get_first_ctaid::y"},
+    {Word::get_first_ctaid_z, "get_first_ctaid::z"}, {Word::is_canceled, "is_canceled"}, {Word::multicast_cluster_all, "multicast::cluster::all"},
+    {Word::query_cancel, "query_cancel"}, {Word::stackrestore, "stackrestore"}, {Word::stacksave, "stacksave"},
+    {Word::try_cancel, "try_cancel"}, {Word::vabsdiff2, "vabsdiff2"}, {Word::vabsdiff4, "vabsdiff4"},
+    {Word::vadd2, "vadd2"}, {Word::vadd4, "vadd4"}, {Word::vavrg2, "vavrg2"},
+    {Word::vavrg4, "vavrg4"}, {Word::vmax2, "vmax2"}, {Word::vmax4, "vmax4"},
+    {Word::vmin2, "vmin2"}, {Word::vmin4, "vmin4"}, {Word::vset2, "vset2"},
+    {Word::vset4, "vset4"}, {Word::vsub2, "vsub2"}, {Word::vsub4, "vsub4"},
+    {Word::wmma, "wmma"}, {Word::load, "load"}, {Word::store, "store"}, {Word::a, "a"},
+    {Word::b, "b"}, {Word::c, "c"}, {Word::d, "d"}, {Word::row, "row"},
+    {Word::col, "col"}, {Word::m16n16k16, "m16n16k16"}, {Word::m32n8k16, "m32n8k16"}, {Word::m8n32k16, "m8n32k16"},
+    {Word::m16n16k8, "m16n16k8"}, {Word::m8n8k4, "m8n8k4"}, {Word::m8n8k32, "m8n8k32"}, {Word::m8n8k128, "m8n8k128"},
+    {Word::s4, "s4"}, {Word::u4, "u4"}, {Word::b1, "b1"},
 });
 // clang-format on
 static_assert(are_in_enum_order(word_rows));

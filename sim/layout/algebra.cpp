@@ -30,10 +30,10 @@ constexpr int64_t most_indices = 1 << 20, most_offset = int64_t{1} << 40;
 }
 
 /// The product of two non-negative numbers. Throws Error if it is too large for any layout.
-int64_t times(int64_t one, int64_t other) {
+int64_t times(int64_t factor, int64_t other) {
   int64_t product = 0;
-  if (__builtin_mul_overflow(one, other, &product) || product > most_offset)
-    refuse("layout", fmt::format("{} x {}", one, other), "extents and strides whose products stay below 2^40");
+  if (__builtin_mul_overflow(factor, other, &product) || product > most_offset)
+    refuse("layout", fmt::format("{} x {}", factor, other), "extents and strides whose products stay below 2^40");
   return product;
 }
 
@@ -205,10 +205,10 @@ std::vector<std::pair<NestedMode, int64_t>> by_stride(const NestedMode& mode) {
 NestedMode right_inverse(const NestedMode& mode) {
   std::vector<NestedMode> result{leaf(1, 0)};
   int64_t next = 1;
-  for (const auto& [one, before] : by_stride(mode)) {
-    if (one.stride != next) continue;
-    result.push_back(leaf(one.extent, before));
-    next = times(one.extent, one.stride);
+  for (const auto& [leaf_mode, before] : by_stride(mode)) {
+    if (leaf_mode.stride != next) continue;
+    result.push_back(leaf(leaf_mode.extent, before));
+    next = times(leaf_mode.extent, leaf_mode.stride);
   }
   return coalesced(tuple_of(std::move(result)));
 }
@@ -217,12 +217,13 @@ NestedMode left_inverse(const NestedMode& mode) {
   std::vector<NestedMode> result;
   const auto sorted = by_stride(mode);
   int64_t size = 1, stride = 0;
-  for (const auto& [one, before] : sorted) {
-    if (one.stride == 0) continue;
-    if (one.stride < size || one.stride % size != 0)
-      refuse("left_inverse", fmt::format("a stride of {} after {} offsets", one.stride, size), "a multiple of them");
-    result.push_back(leaf(one.stride / size, stride));
-    size = one.stride, stride = before;
+  for (const auto& [leaf_mode, before] : sorted) {
+    if (leaf_mode.stride == 0) continue;
+    if (leaf_mode.stride < size || leaf_mode.stride % size != 0)
+      refuse("left_inverse", fmt::format("a stride of {} after {} offsets", leaf_mode.stride, size),
+             "a multiple of them");
+    result.push_back(leaf(leaf_mode.stride / size, stride));
+    size = leaf_mode.stride, stride = before;
   }
   result.push_back(leaf(sorted.back().first.extent, stride));
   const NestedMode inverse = coalesced(tuple_of(std::move(result)));
@@ -383,7 +384,7 @@ AlgebraLayout inverse(const AlgebraLayout& layout, bool is_right) {
   return result;
 }
 
-struct Row {
+struct OperationRow {
   LayoutOperation operation;
   AlgebraLayout (*apply)(const AlgebraLayout& first, const AlgebraLayout& second);
 };
@@ -394,7 +395,7 @@ AlgebraLayout gathered_by(const AlgebraLayout& first, const AlgebraLayout& tiler
 }
 
 // clang-format off
-constexpr auto rows = std::to_array<Row>({
+constexpr auto rows = std::to_array<OperationRow>({
     {{.second = Second::tiler, .name = "composition", .meaning = "A(B(i))"}, [](const AlgebraLayout& a, const AlgebraLayout& b) { return composition(a, b); }},
     {{.second = Second::extent, .name = "complement", .second_is_optional = true, .meaning = "the offsets below B (default: below A's largest) that A does not reach; A and its complement reach all"},
      [](const AlgebraLayout& a, const AlgebraLayout& b) { return layout_of(complement(a.mode, leaves_of(b.mode))); }},
@@ -457,7 +458,7 @@ void require_size(const NestedMode& mode) {
 }
 
 /// True for a tuple of tilers: a parenthesis whose partner has no strides after it.
-bool is_tuple_of_tilers(cute_text::Reader& reader) {
+bool is_tuple_of_tilers(cute_text::CuteReader& reader) {
   if (!reader.take("(")) return false;
   const std::string_view text = reader.text();
   size_t at = reader.at();
@@ -467,7 +468,7 @@ bool is_tuple_of_tilers(cute_text::Reader& reader) {
   return at >= text.size() || text[at] != ':';
 }
 
-OffsetSwizzle read_swizzle(cute_text::Reader& reader) {
+OffsetSwizzle read_swizzle(cute_text::CuteReader& reader) {
   const auto number = [&] {
     const bool is_negative = reader.take("-");
     const int64_t value = reader.number();
@@ -486,7 +487,7 @@ OffsetSwizzle read_swizzle(cute_text::Reader& reader) {
   return swizzle;
 }
 
-AlgebraLayout read_layout(cute_text::Reader& reader, bool is_tiler, int depth) {
+AlgebraLayout read_layout(cute_text::CuteReader& reader, bool is_tiler, int depth) {
   if (depth > 4) reader.refuse("fewer nested tilers");
   if (is_tiler && reader.take("_,")) {  // "_8" is a number
     reader.go_back(reader.at() - 1);
@@ -537,11 +538,12 @@ std::string print_part(const NestedMode& mode, int64_t NestedMode::*member) {
   return fmt::format("({})", fmt::join(parts, ","));
 }
 
-const Row& row_of(std::string_view name) {
-  const auto row = std::ranges::find(rows, name, [](const Row& one) { return one.operation.name; });
+const OperationRow& row_of(std::string_view name) {
+  const auto row =
+      std::ranges::find(rows, name, [](const OperationRow& candidate) { return candidate.operation.name; });
   if (row != rows.end()) return *row;
   std::vector<std::string> names;
-  for (const Row& one : rows) names.emplace_back(one.operation.name);
+  for (const OperationRow& known : rows) names.emplace_back(known.operation.name);
   const std::string meant = name == "compose" ? "composition" : nearest(name, names);
   throw Error({.code = ViolationCode::unknown_name,
                .field = "operation",
@@ -568,7 +570,7 @@ int64_t AlgebraLayout::operator()(int64_t index) const {
 
 AlgebraLayout parse_algebra_layout(std::string_view text, bool is_tiler) {
   if (is_tiler && text == "_") return {.kind = Kind::unchanged};
-  cute_text::Reader reader(text);
+  cute_text::CuteReader reader(text);
   AlgebraLayout layout = read_layout(reader, is_tiler, 0);
   if (!reader.done()) reader.refuse("nothing more");
   return layout;
@@ -596,7 +598,7 @@ const LayoutOperation& layout_operation_named(std::string_view name) {
 
 AlgebraLayout apply(const LayoutOperation& operation, const AlgebraLayout& first,
                     const std::optional<AlgebraLayout>& second) {
-  const Row& row = row_of(operation.name);
+  const OperationRow& row = row_of(operation.name);
   if (first.kind != Kind::layout) refuse("first operand", print(first), "a layout");
   const Second wanted = row.operation.second;
   if (second && wanted == Second::none)

@@ -17,10 +17,11 @@ void require_sound(const SwizzleInfo& swizzle, std::initializer_list<int64_t> by
                    int cols) {
   constexpr int64_t most_bytes = int64_t{1} << 40;
   constexpr int most_extent = 1 << 20;
-  std::vector<Violation> found;
+  std::vector<Violation> violations;
   const auto require = [&](bool holds, std::string_view field, int64_t seen, std::string_view expected) {
     if (holds) return;
-    found.push_back({.field = std::string(field), .seen = std::to_string(seen), .expected = std::string(expected)});
+    violations.push_back(
+        {.field = std::string(field), .seen = std::to_string(seen), .expected = std::string(expected)});
   };
   require(element_bits >= 1 && element_bits <= 128, "element bits", element_bits, "1..128");
   require(rows >= 0 && rows <= most_extent, "rows", rows, "0..1048576");
@@ -30,7 +31,7 @@ void require_sound(const SwizzleInfo& swizzle, std::initializer_list<int64_t> by
   require(swizzle.rows_per_atom >= 1 && swizzle.rows_per_atom <= 8, "swizzle", swizzle.rows_per_atom,
           "1..8 rows per atom");
   for (const int64_t byte : bytes) require(byte >= 0 && byte <= most_bytes, "stride or padding", byte, "0..2^40 bytes");
-  if (!found.empty()) throw Error(std::move(found));
+  if (!violations.empty()) throw Error(std::move(violations));
 }
 
 }  // namespace

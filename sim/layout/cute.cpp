@@ -17,8 +17,8 @@
 namespace bitmma {
 namespace {
 
+using cute_text::CuteReader;
 using cute_text::most_number;
-using cute_text::Reader;
 using cute_text::Tuple;
 
 /// CUTLASS's names of the element types of atoms, and their bits in shared memory.
@@ -96,7 +96,7 @@ constexpr std::string_view suffix_of(Swizzle swizzle) {
 }
 
 /// "[GMMA::]Layout_K_SW128[_Atom][<half_t>]", or nothing if no such name exists.
-std::optional<CuteLayout> read_atom(Reader& reader, int element_bits) {
+std::optional<CuteLayout> read_atom(CuteReader& reader, int element_bits) {
   const size_t before = reader.at();
   while (reader.take_any({"cute::", "SM90::", "SM100::", "GMMA::", "UMMA::"})) {
   }
@@ -111,8 +111,8 @@ std::optional<CuteLayout> read_atom(Reader& reader, int element_bits) {
   const SwizzleInfo* mode = nullptr;
   Major major = Major::k;
   for (const SwizzleInfo& row : swizzles) {
-    for (const Major one : {Major::k, Major::mn}) {
-      if (cute_atom_name(one, row.id) == name) mode = &row, major = one;
+    for (const Major candidate : {Major::k, Major::mn}) {
+      if (cute_atom_name(candidate, row.id) == name) mode = &row, major = candidate;
     }
   }
   if (!mode) {
@@ -162,7 +162,7 @@ void count(CuteLayout& cute) {
 }
 
 /// "tile_to_shape(ATOM, SHAPE[, STEP])": atoms side by side, by default along the rows first.
-std::optional<CuteLayout> read_tiled_atom(Reader& reader, int element_bits) {
+std::optional<CuteLayout> read_tiled_atom(CuteReader& reader, int element_bits) {
   if (!reader.take_any({"tile_to_shape(", "cute::tile_to_shape("})) return std::nullopt;
   std::optional<CuteLayout> atom = read_atom(reader, element_bits);
   if (!atom) reader.refuse("the name of an atom, Layout_K_SW128");
@@ -186,15 +186,15 @@ std::optional<CuteLayout> read_tiled_atom(Reader& reader, int element_bits) {
   cute.more.resize(modes - 2);
   int64_t stride = atom->rows * atom->cols;
   for (const size_t i : by_order) {
-    const int64_t one = i == 0 ? atom->rows : i == 1 ? atom->cols : 1, extent = shape.children[i].value;
-    if (!shape.children[i].is_number || extent < 1 || extent > 65536 || extent % one != 0) {
+    const int64_t atom_extent = i == 0 ? atom->rows : i == 1 ? atom->cols : 1, extent = shape.children[i].value;
+    if (!shape.children[i].is_number || extent < 1 || extent > 65536 || extent % atom_extent != 0) {
       throw Error({.field = fmt::format("mode {} of tile_to_shape", i),
                    .seen = std::to_string(extent),
-                   .expected = fmt::format("a multiple of the atom's {}, at most 65536", one)});
+                   .expected = fmt::format("a multiple of the atom's {}, at most 65536", atom_extent)});
     }
     LayoutMode& mode = i == 0 ? cute.layout.row : i == 1 ? cute.layout.col : cute.more[i - 2];
-    mode.push_back({.extent = extent / one, .stride = extent == one ? 0 : stride});
-    if (__builtin_mul_overflow(stride, extent / one, &stride) || stride > most_number)
+    mode.push_back({.extent = extent / atom_extent, .stride = extent == atom_extent ? 0 : stride});
+    if (__builtin_mul_overflow(stride, extent / atom_extent, &stride) || stride > most_number)
       refuse_size("more elements than 64 bits can count");
   }
   count(cute);
@@ -202,7 +202,7 @@ std::optional<CuteLayout> read_tiled_atom(Reader& reader, int element_bits) {
 }
 
 /// "smem_ptr[16b](unset) o", the address of a pointer as in descriptors. True if the text here is one.
-bool read_pointer(Reader& reader, CuteLayout& cute) {
+bool read_pointer(CuteReader& reader, CuteLayout& cute) {
   if (!reader.take_any({"_smem_ptr[", "smem_ptr[", "ptr["})) return false;
   const int64_t bits = reader.number();
   if (bits < 1 || bits > 128) reader.refuse("1..128 bits of an element");
@@ -222,7 +222,7 @@ bool read_pointer(Reader& reader, CuteLayout& cute) {
 
 /// "Swizzle<3,4,3> o" and the text that CuTe prints between it and the layout: a pointer, on whose bytes the swizzle
 /// acts, or an offset of zero.
-void read_swizzle(Reader& reader, CuteLayout& cute) {
+void read_swizzle(CuteReader& reader, CuteLayout& cute) {
   if (!reader.take_any({"cute::Swizzle<", "Swizzle<", "Sw<", "S<"})) {
     read_pointer(reader, cute);
     return;
@@ -285,7 +285,7 @@ CuteLayout parse_cute(std::string_view text, int element_bits, const CuteSymbols
 CuteLayout parse_cute(std::string_view text, int element_bits, const CuteSymbolValue& value_of) {
   if (element_bits < 1 || element_bits > 128)  // then the bytes of all elements fit 64 bits
     throw Error({.field = "element bits", .seen = std::to_string(element_bits), .expected = "1..128"});
-  Reader reader(text, value_of);
+  CuteReader reader(text, value_of);
   std::optional<CuteLayout> named = read_tiled_atom(reader, element_bits);
   if (!named) named = read_atom(reader, element_bits);
   if (named) {

@@ -29,9 +29,10 @@ struct Tuple {
 
 inline constexpr int64_t most_number = int64_t{1} << 32;
 
-class Reader {
+class CuteReader {
  public:
-  explicit Reader(std::string_view text, CuteSymbolValue value_of = {}) : text_(text), value_of_(std::move(value_of)) {}
+  explicit CuteReader(std::string_view text, CuteSymbolValue value_of = {})
+      : text_(text), value_of_(std::move(value_of)) {}
 
   [[noreturn]] void refuse(std::string legal) const {
     const std::string_view rest = text_.substr(std::min(at_, text_.size()));
@@ -114,20 +115,20 @@ class Reader {
   std::optional<int64_t> symbol_here(int element_bits) {
     if (take("T")) return std::max(1, 128 / element_bits);
     const auto value = [&](std::string_view symbol, int64_t unit_bits) {
-      const std::optional<int64_t> given = value_of_ ? value_of_(symbol) : std::nullopt;
-      if (!given || *given < 0 || *given > most_number) {
+      const std::optional<int64_t> symbol_value = value_of_ ? value_of_(symbol) : std::nullopt;
+      if (!symbol_value || *symbol_value < 0 || *symbol_value > most_number) {
         throw Error({.code = given ? ViolationCode::illegal_value : ViolationCode::missing_input,
                      .field = fmt::format("{} of the CuTe layout", symbol),
-                     .seen = given ? std::to_string(*given) : "(no value)",
+                     .seen = symbol_value ? std::to_string(*symbol_value) : "(no value)",
                      .expected = "0..4294967296",
                      .fix = "pass values for T, m, k, LBO and SBO, or write numbers"});
       }
-      if (*given * unit_bits % element_bits != 0) {
+      if (*symbol_value * unit_bits % element_bits != 0) {
         throw Error({.field = fmt::format("{} of the CuTe layout", symbol),
-                     .seen = fmt::format("{} bytes", *given),
+                     .seen = fmt::format("{} bytes", *symbol_value),
                      .expected = fmt::format("whole elements of {} bits", element_bits)});
       }
-      return unit_bits == element_bits ? *given : *given * unit_bits / element_bits;
+      return unit_bits == element_bits ? *symbol_value : *symbol_value * unit_bits / element_bits;
     };
     for (const std::string_view stride : {"LBO", "SBO"})
       if (take(stride)) return value(stride, 8);  // bytes

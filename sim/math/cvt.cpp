@@ -69,7 +69,7 @@ struct CvtForm {
   std::string_view source = "PTX ISA 9.7.9.21; ptxas 13.0 and 13.5";
 };
 
-const std::vector<CvtForm>& forms() {
+const std::vector<CvtForm>& cvt_forms() {
   using enum Target;
   static const Types integers{s8, u8, s16, u16, s32, u32, s64, u64};
   static const Types wide_integers{s16, u16, s32, u32, s64, u64};
@@ -188,22 +188,22 @@ struct Catalogue {
   }
 };
 
-void add_form(const CvtForm& form, CvtType to, CvtType from, Catalogue& found) {
+void add_form(const CvtForm& form, CvtType to, CvtType from, Catalogue& catalogue) {
   for (const CvtRounding rounding : form.roundings) {
     for (const bool ftz : choices(form.ftz)) {
       for (const bool sat : choices(form.sat)) {
         for (const bool relu : choices(form.relu)) {
           for (const bool satfinite : choices(form.satfinite)) {
             for (const int scales : form.scales) {
-              found.add(form, {.to = to,
-                               .from = from,
-                               .lanes = form.lanes,
-                               .rounding = rounding,
-                               .ftz = ftz,
-                               .sat = sat,
-                               .relu = relu,
-                               .satfinite = satfinite,
-                               .scales = scales});
+              catalogue.add(form, {.to = to,
+                                   .from = from,
+                                   .lanes = form.lanes,
+                                   .rounding = rounding,
+                                   .ftz = ftz,
+                                   .sat = sat,
+                                   .relu = relu,
+                                   .satfinite = satfinite,
+                                   .scales = scales});
             }
           }
         }
@@ -214,20 +214,20 @@ void add_form(const CvtForm& form, CvtType to, CvtType from, Catalogue& found) {
 
 const Catalogue& catalogue() {
   static const Catalogue all = [] {
-    Catalogue found;
-    for (const CvtForm& form : forms()) {
+    Catalogue made;
+    for (const CvtForm& form : cvt_forms()) {
       for (const CvtType to : form.to) {
-        for (const CvtType from : form.from) add_form(form, to, from, found);
+        for (const CvtType from : form.from) add_form(form, to, from, made);
       }
     }
-    return found;
+    return made;
   }();
   return all;
 }
 
 const CvtForm& form_of(const CvtInstruction& instruction) {
   const auto& known = catalogue().form_of;
-  if (const auto found = known.find(key_of(instruction)); found != known.end()) return *found->second;
+  if (const auto form = known.find(key_of(instruction)); form != known.end()) return *form->second;
   throw Error({.code = ViolationCode::unknown_name,
                .field = "instruction",
                .seen = print(instruction),
@@ -544,7 +544,7 @@ CvtInstruction parse_cvt(std::string_view ptx) {
     begin = end;
   }
   const std::string ordered = before + seen[0] + seen[1] + seen[2] + seen[3] + after;
-  if (const auto found = names.find(ordered); found != names.end()) return found->second;
+  if (const auto entry = names.find(ordered); entry != names.end()) return entry->second;
   static const std::vector<std::string> all = [&names] {
     std::vector<std::string> candidates;
     for (const auto& [name, instruction] : names) candidates.push_back(name);
@@ -617,8 +617,8 @@ std::vector<CvtLane> lanes_of(const CvtInstruction& instruction, std::span<const
     const int scale = scale_of_lane(instruction, operands, i);
     const uint64_t code = codes[static_cast<size_t>(i)] & low_mask(from.bits);
     const Value value = scaled(instruction, decoded(instruction.from, flushed_source(instruction, code)), scale);
-    const auto with = [&](const CvtInstruction& one) {
-      return converted(one, code, field, operands.random_bits, scale);
+    const auto with = [&](const CvtInstruction& changed) {
+      return converted(changed, code, field, operands.random_bits, scale);
     };
     CvtLane lane{.operand = is_packed || i == 0 ? "a" : std::array{"a", "b", "e", "f"}[static_cast<size_t>(i)],
                  .source = code,

@@ -53,8 +53,8 @@ uint64_t number_of(std::string_view text) {
   return number;
 }
 
-void add(ComparedByName& found, std::string_view name, const Compared& compared) {
-  std::vector<Compared>& all = found.try_emplace(std::string(name)).first->second;
+void add_compared(ComparedByName& by_name, std::string_view name, const Compared& compared) {
+  std::vector<Compared>& all = by_name.try_emplace(std::string(name)).first->second;
   const auto same = std::ranges::find_if(
       all, [&](const Compared& known) { return known.gpu == compared.gpu && known.all == compared.all; });
   if (same == all.end()) all.push_back(compared);
@@ -65,18 +65,19 @@ void add(ComparedByName& found, std::string_view name, const Compared& compared)
 /// from .." and "NAME exponents" for some arguments.
 const ComparedByName& compared() {
   static const ComparedByName all = [] {
-    ComparedByName found;
+    ComparedByName by_name;
     for (const auto& [gpu, csv] : {std::pair("H100", math_h100_csv), std::pair("H200", math_h200_csv)}) {
       for (const std::vector<std::string_view>& row : rows_of(csv)) {
         const std::string_view name = row[0].substr(0, row[0].find(' ')), part = row[0].substr(name.size());
         const bool is_whole = part.empty() || part == " low" || part == " high";
-        add(found, name, {.gpu = gpu, .arguments = number_of(row[1]), .all = is_whole});
+        add_compared(by_name, name, {.gpu = gpu, .arguments = number_of(row[1]), .all = is_whole});
       }
     }
     for (const std::vector<std::string_view>& row : rows_of(math_compared_csv))
-      add(found, row[0],
+      add_compared(
+          by_name, row[0],
           {.gpu = row[1], .arguments = number_of(row[2]), .all = row[3] == "all", .random = row[3] == "random"});
-    return found;
+    return by_name;
   }();
   return all;
 }
@@ -105,22 +106,22 @@ void require_target(TargetSet legal, Target target, const std::string& name) {
 }  // namespace
 
 EvidenceOfWords math::compared_or(const std::string& name, int operands, Target target, EvidenceOfWords otherwise) {
-  const auto found = compared().find(name);
+  const auto entry = compared().find(name);
   // H100 and H200 are the same chip.
-  if (found == compared().end() || info(target).chip != Target::sm_90) return otherwise;
+  if (entry == compared().end() || info(target).chip != Target::sm_90) return otherwise;
   std::vector<std::string_view> of_all;
   std::vector<std::string> sampled;
   uint64_t arguments = 0;
-  for (const Compared& one : found->second) {
-    if (one.all) {
-      of_all.push_back(one.gpu);
-      arguments = one.arguments;
+  for (const Compared& comparison : entry->second) {
+    if (comparison.all) {
+      of_all.push_back(comparison.gpu);
+      arguments = comparison.arguments;
     } else {
-      sampled.push_back(fmt::format("{} {} of an {}", grouped(one.arguments),
-                                    operands == 1   ? (one.random ? "random words" : "words")
+      sampled.push_back(fmt::format("{} {} of an {}", grouped(comparison.arguments),
+                                    operands == 1   ? (comparison.random ? "random words" : "words")
                                     : operands == 2 ? "random pairs"
                                                     : "random triples",
-                                    one.gpu));
+                                    comparison.gpu));
     }
   }
   if (of_all.empty()) return {.level = WordEvidence::sampled, .source = fmt::format("{}", fmt::join(sampled, ", "))};

@@ -74,7 +74,7 @@ struct MathForm {
 
 using enum MathOperation;
 
-constexpr std::array forms{
+constexpr std::array math_forms{
     MathForm{{add, sub, mul, fma}, MathAccuracy::rounded, Format::f32, Ftz::may, true, true},
     MathForm{{add, sub, mul}, MathAccuracy::rounded, Format::f16, Ftz::may, false, true, false, true},
     MathForm{
@@ -104,7 +104,7 @@ std::string_view suffix_of(Rounding rounding) {
   }
 }
 
-void add_instructions(const MathForm& form, MathOperation operation, std::vector<MathInstruction>& found) {
+void add_instructions(const MathForm& form, MathOperation operation, std::vector<MathInstruction>& instructions) {
   for (const bool x2 : {false, true}) {
     for (const Rounding rounding : ptx_roundings) {
       for (const bool ftz : {false, true}) {
@@ -113,14 +113,14 @@ void add_instructions(const MathForm& form, MathOperation operation, std::vector
           const bool has_ftz = ftz ? form.ftz != Ftz::never : form.ftz != Ftz::must;
           if ((x2 && !form.has_x2) || !has_rounding || !has_ftz || (sat && !form.may_sat) || (relu && !form.may_relu))
             continue;
-          found.push_back({.operation = operation,
-                           .accuracy = form.accuracy,
-                           .rounding = rounding,
-                           .ftz = ftz,
-                           .sat = sat,
-                           .relu = relu,
-                           .format = form.format,
-                           .x2 = x2});
+          instructions.push_back({.operation = operation,
+                                  .accuracy = form.accuracy,
+                                  .rounding = rounding,
+                                  .ftz = ftz,
+                                  .sat = sat,
+                                  .relu = relu,
+                                  .format = form.format,
+                                  .x2 = x2});
         }
       }
     }
@@ -129,17 +129,17 @@ void add_instructions(const MathForm& form, MathOperation operation, std::vector
 
 const std::map<std::string, MathInstruction, std::less<>>& instructions_by_name() {
   static const std::map<std::string, MathInstruction, std::less<>> names = [] {
-    std::map<std::string, MathInstruction, std::less<>> found;
+    std::map<std::string, MathInstruction, std::less<>> by_name;
     for (const MathInstruction& instruction : math_instructions()) {
       const std::string name = print(instruction);
-      found.emplace(name, instruction);
+      by_name.emplace(name, instruction);
       // PTX lets add, sub and mul omit .rn.
       const size_t rounding = name.find(".rn");
       const bool may_omit =
           instruction.operation == add || instruction.operation == sub || instruction.operation == mul;
-      if (may_omit && rounding != std::string::npos) found.emplace(std::string(name).erase(rounding, 3), instruction);
+      if (may_omit && rounding != std::string::npos) by_name.emplace(std::string(name).erase(rounding, 3), instruction);
     }
-    return found;
+    return by_name;
   }();
   return names;
 }
@@ -414,13 +414,13 @@ uint64_t math::compute_known(const MathInstruction& instruction, uint64_t a, uin
 
 const std::vector<MathInstruction>& math_instructions() {
   static const std::vector<MathInstruction> all = [] {
-    std::vector<MathInstruction> found;
+    std::vector<MathInstruction> instructions;
     for (const OperationInfo& operation : operations) {
-      for (const MathForm& form : forms) {
-        if (form.operations.contains(operation.id)) add_instructions(form, operation.id, found);
+      for (const MathForm& form : math_forms) {
+        if (form.operations.contains(operation.id)) add_instructions(form, operation.id, instructions);
       }
     }
-    return found;
+    return instructions;
   }();
   return all;
 }
@@ -436,7 +436,7 @@ std::string print(const MathInstruction& instruction) {
 
 MathInstruction parse_math_instruction(std::string_view ptx) {
   const auto& names = instructions_by_name();
-  if (const auto found = names.find(ptx); found != names.end()) return found->second;
+  if (const auto entry = names.find(ptx); entry != names.end()) return entry->second;
   std::vector<std::string> same_operation;
   const std::string_view operation = ptx.substr(0, ptx.find('.'));
   for (const auto& [name, instruction] : names) {
@@ -455,7 +455,7 @@ TargetSet targets_of(const MathInstruction& instruction) {
     return form.operations.contains(instruction.operation) && form.accuracy == instruction.accuracy &&
            form.format == instruction.format;
   };
-  const Target first = std::ranges::find_if(forms, has)->first;
+  const Target first = std::ranges::find_if(math_forms, has)->first;
   return TargetSet::from(instruction.relu ? std::max(first, Target::sm_80) : first);
 }
 

@@ -32,7 +32,7 @@ BankUse bank_use(std::span<const int64_t> addresses, int bytes) {
       for (int64_t at = address / word; at <= (address + bytes - 1) / word; ++at) words.insert(at);
     }
     std::array<int, 32> count = {};
-    for (const int64_t one : words) ++count[static_cast<size_t>(one % banks)];
+    for (const int64_t place : words) ++count[static_cast<size_t>(place % banks)];
     const int most = *std::ranges::max_element(count);
     ++use.requests;
     use.wavefronts += most;
@@ -61,7 +61,7 @@ std::vector<MatrixBankUse> matrix_bank_use(const Map& map) {
     if (width == 1 && !along_rows && rows > 1) continue;
     if (at(0, 0) % 16 != 0 || width * element_bits != 128 || inner % width != 0 || outer % 8 != 0)
       refuse(fmt::format("{} x {} elements from byte {}", rows, cols, at(0, 0)));
-    std::vector<MatrixBankUse> found;
+    std::vector<MatrixBankUse> uses;
     for (int64_t o = 0; o < outer; o += 8) {
       for (int64_t i = 0; i < inner; i += width) {
         std::array<int64_t, 8> addresses{};
@@ -71,10 +71,10 @@ std::vector<MatrixBankUse> matrix_bank_use(const Map& map) {
             refuse(fmt::format("a row of a matrix from byte {} to byte {}", first, last));
           addresses[static_cast<size_t>(line)] = first;
         }
-        found.push_back({.row = along_rows ? i : o, .col = along_rows ? o : i, .use = bank_use(addresses, 16)});
+        uses.push_back({.row = along_rows ? i : o, .col = along_rows ? o : i, .use = bank_use(addresses, 16)});
       }
     }
-    return found;
+    return uses;
   }
   refuse("neighbouring elements that are not contiguous");
   return {};

@@ -28,9 +28,9 @@ std::string distance(int64_t elements, int element_bits) {
 }
 
 /// One attempt: reads the layout as a canonical one with this major-ness.
-class Search {
+class CanonicalLayoutSearch {
  public:
-  Search(const CuteLayout& cute, const DescriptorRequest& request, Major major)
+  CanonicalLayoutSearch(const CuteLayout& cute, const DescriptorRequest& request, Major major)
       : cute_(cute),
         request_(request),
         major_(major),
@@ -46,10 +46,10 @@ class Search {
     check_extents();
     if (reasons_.empty()) find_strides();
     if (reasons_.empty()) check_blocks();
-    LayoutDescriptor found;
-    if (reasons_.empty()) found = describe();
+    LayoutDescriptor descriptor;
+    if (reasons_.empty()) descriptor = describe();
     DescriptorAnswer answer{.reasons = std::move(reasons_)};
-    if (answer.reasons.empty()) answer.found = std::move(found);
+    if (answer.reasons.empty()) answer.found = std::move(descriptor);
     return answer;
   }
 
@@ -147,12 +147,12 @@ class Search {
   }
 
   LayoutDescriptor describe() {
-    LayoutDescriptor found{.major = major_, .t = t_};
-    found.m = along_k() ? (cute_.rows + 7) / 8 : (cute_.rows + width_ - 1) / width_;
-    found.k =
+    LayoutDescriptor canonical{.major = major_, .t = t_};
+    canonical.m = along_k() ? (cute_.rows + 7) / 8 : (cute_.rows + width_ - 1) / width_;
+    canonical.k =
         along_k() ? (cute_.cols + 2 * t_ - 1) / (2 * t_) : (cute_.cols + mode_.rows_per_atom - 1) / mode_.rows_per_atom;
-    found.leading_counts = leading_counts_, found.stride_counts = stride_counts_;
-    found.first = {.target = request_.target, .strides = strides_, .swizzle = mode_.id};
+    canonical.leading_counts = leading_counts_, canonical.stride_counts = stride_counts_;
+    canonical.first = {.target = request_.target, .strides = strides_, .swizzle = mode_.id};
     for (int64_t stage = 0; stage < cute_.stages(); ++stage) {
       const int64_t stage_offset = cute_.stage_offset(stage);
       for (int64_t row = 0; row < cute_.rows; row += rows_) {
@@ -165,17 +165,17 @@ class Search {
             refuse(fmt::format("start of stage {}, row {}, k {}", stage, row, col),
                    bits % 8 != 0 ? fmt::format("bit {}", 8 * cute_.start_bytes + bits) : fmt::format("byte {}", start),
                    "a multiple of 16 bytes in 0..262128");
-            return found;
+            return canonical;
           }
-          SmemDescriptor descriptor = found.first;
+          SmemDescriptor descriptor = canonical.first;
           descriptor.start_address_bytes = start;
-          if (found.steps.empty()) found.first = descriptor;
-          found.steps.push_back(
+          if (canonical.steps.empty()) canonical.first = descriptor;
+          canonical.steps.push_back(
               {.stage = stage, .row = row, .col = col, .descriptor = encode(descriptor), .start_bytes = start});
         }
       }
     }
-    return found;
+    return canonical;
   }
 
   const CuteLayout& cute_;
@@ -210,8 +210,8 @@ std::optional<LayoutDescriptor> absolute_descriptors(const CuteLayout& cute, con
            (cute.stage_offset(stage) + row_offsets[static_cast<size_t>(row)] + col_offsets[static_cast<size_t>(col)]) /
                elements_per_byte;
   };
-  LayoutDescriptor found{.major = Major::k, .t = 32, .m = (cute.rows + 7) / 8, .k = (cute.cols + 63) / 64};
-  found.leading_counts = true, found.stride_counts = rows > 8;
+  LayoutDescriptor result{.major = Major::k, .t = 32, .m = (cute.rows + 7) / 8, .k = (cute.cols + 63) / 64};
+  result.leading_counts = true, result.stride_counts = rows > 8;
   for (int64_t stage = 0; stage < cute.stages(); ++stage) {
     for (int64_t row = 0; row < cute.rows; row += rows) {
       for (int64_t col = 0; col < cute.cols; col += cols) {
@@ -239,25 +239,25 @@ std::optional<LayoutDescriptor> absolute_descriptors(const CuteLayout& cute, con
               return std::nullopt;
           }
         }
-        if (found.steps.empty()) found.first = descriptor;
-        found.steps.push_back(
+        if (result.steps.empty()) result.first = descriptor;
+        result.steps.push_back(
             {.stage = stage, .row = row, .col = col, .descriptor = encode(descriptor), .start_bytes = start});
       }
     }
   }
-  return found;
+  return result;
 }
 
 /// Warns about forms that have a descriptor but no instruction.
-void append_form_warnings(std::vector<Violation>& found, const CuteLayout& cute, Major major, Target target) {
+void append_form_warnings(std::vector<Violation>& warnings, const CuteLayout& cute, Major major, Target target) {
   const bool is_hopper = info(target).smem_descriptor == SmemDescriptorVersion::sm_90;
   const int bits = cute.element_bits;
   const auto warn = [&](std::string seen, std::string expected, std::string_view source) {
-    found.push_back({.field = "layout",
-                     .seen = std::move(seen),
-                     .expected = std::move(expected),
-                     .source = std::string(source),
-                     .severity = Severity::warning});
+    warnings.push_back({.field = "layout",
+                        .seen = std::move(seen),
+                        .expected = std::move(expected),
+                        .source = std::string(source),
+                        .severity = Severity::warning});
   };
   const std::string seen = fmt::format("{}, {} bits", print(major), bits);
   if (is_hopper && major == Major::mn && bits != 16)
@@ -316,27 +316,27 @@ std::optional<SharedBytes> shared_bytes_of(const CuteLayout& cute) {
       placed.push_back({rows[static_cast<size_t>(row)] + cols[static_cast<size_t>(col)], row, col});
   }
   std::ranges::stable_sort(placed, {}, &Placed::offset);
-  std::optional<SharedBytes> found;
+  std::optional<SharedBytes> shared;
   for (size_t i = 1; i < placed.size(); ++i) {
-    const Placed &one = placed[i - 1], &next = placed[i];
-    if (one.offset != next.offset) continue;
-    if (!found)
-      found = SharedBytes{.row = one.row,
-                          .col = one.col,
-                          .other_row = next.row,
-                          .other_col = next.col,
-                          .first_byte = cute.start_bytes + one.offset * cute.element_bits / 8};
-    ++found->elements;
+    const Placed &previous = placed[i - 1], &next = placed[i];
+    if (previous.offset != next.offset) continue;
+    if (!shared)
+      shared = SharedBytes{.row = previous.row,
+                           .col = previous.col,
+                           .other_row = next.row,
+                           .other_col = next.col,
+                           .first_byte = cute.start_bytes + previous.offset * cute.element_bits / 8};
+    ++shared->elements;
   }
-  return found;
+  return shared;
 }
 
-DescriptorAnswer descriptors_of(const CuteLayout& cute, const DescriptorRequest& asked) {
-  const DescriptorRequest request = checked(cute, asked);
+DescriptorAnswer descriptors_of(const CuteLayout& cute, const DescriptorRequest& unchecked) {
+  const DescriptorRequest request = checked(cute, unchecked);
   const auto step_of = [](const LayoutMode& mode) { return mode.empty() || mode[0].extent == 1 ? 0 : mode[0].stride; };
   const bool runs_along_rows = step_of(cute.layout.col) != 1 && step_of(cute.layout.row) == 1;
-  const Major major = asked.major.value_or(runs_along_rows ? Major::mn : Major::k);
-  DescriptorAnswer answer = Search(cute, request, major).run();
+  const Major major = unchecked.major.value_or(runs_along_rows ? Major::mn : Major::k);
+  DescriptorAnswer answer = CanonicalLayoutSearch(cute, request, major).run();
   if (!answer.found && may_be_absolute(cute, request, major)) {
     answer.found = absolute_descriptors(cute, request);
     if (answer.found) answer.reasons.clear();
@@ -359,17 +359,17 @@ DescriptorAnswer descriptors_of(const CuteLayout& cute, const DescriptorRequest&
 }
 
 std::vector<SwizzleUse> swizzle_uses() {
-  struct Row {
+  struct UseRow {
     std::string_view instruction;
     Target target;
     int element_bits;
   };
-  constexpr Row rows[]{{"wgmma", Target::sm_90a, 1},         {"wgmma", Target::sm_90a, 8},
-                       {"wgmma", Target::sm_90a, 16},        {"wgmma", Target::sm_90a, 32},
-                       {"tcgen05.mma", Target::sm_100a, 4},  {"tcgen05.mma", Target::sm_100a, 8},
-                       {"tcgen05.mma", Target::sm_100a, 16}, {"tcgen05.mma", Target::sm_100a, 32}};
+  constexpr UseRow rows[]{{"wgmma", Target::sm_90a, 1},         {"wgmma", Target::sm_90a, 8},
+                          {"wgmma", Target::sm_90a, 16},        {"wgmma", Target::sm_90a, 32},
+                          {"tcgen05.mma", Target::sm_100a, 4},  {"tcgen05.mma", Target::sm_100a, 8},
+                          {"tcgen05.mma", Target::sm_100a, 16}, {"tcgen05.mma", Target::sm_100a, 32}};
   std::vector<SwizzleUse> uses;
-  for (const Row& row : rows) {
+  for (const UseRow& row : rows) {
     for (const Major major : {Major::k, Major::mn}) {
       for (const SwizzleInfo& mode : swizzles) {
         const int extent = 1024, cols = 256 / row.element_bits;  // rows that fill every swizzle

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <initializer_list>
 
 namespace bitmma {
@@ -29,6 +30,22 @@ void require_within(const LdMatrix& move, std::initializer_list<Index> indices) 
   if (!violations.empty()) throw Error(std::move(violations));
 }
 
+/// The qualifiers after the name, in PTX's order. ptxas accepts any order, and CUTLASS writes .x4.trans.m8n8.
+struct LdMatrixQualifier {
+  std::string_view legal;
+  std::array<std::string_view, 3> words;
+  bool optional = false;
+};
+constexpr auto ldmatrix_qualifiers = std::to_array<LdMatrixQualifier>({
+    {.legal = ".sync", .words = {"sync"}},
+    {.legal = ".aligned", .words = {"aligned"}},
+    {.legal = ".m8n8", .words = {"m8n8"}},
+    {.legal = ".x1, .x2 or .x4", .words = {"x1", "x2", "x4"}},
+    {.legal = ".trans", .words = {"trans"}, .optional = true},
+    {.legal = ".shared", .words = {"shared", "shared::cta"}, .optional = true},  // omitted: a generic address
+    {.legal = ".b16", .words = {"b16"}},
+});
+
 }  // namespace
 
 void require_legal(const LdMatrix& move) {
@@ -43,6 +60,44 @@ void require_legal(const LdMatrix& move) {
 std::string print(const LdMatrix& move) {
   return fmt::format("{}.sync.aligned.m8n8.x{}{}.shared.b16", move.store ? "stmatrix" : "ldmatrix", move.count,
                      move.transposed ? ".trans" : "");
+}
+
+LdMatrix parse_ldmatrix(std::string_view text) {
+  const size_t name_end = std::min(text.find('.'), text.size());
+  const std::string name(text.substr(0, name_end));
+  std::vector<Violation> violations;
+  if (name != "ldmatrix" && name != "stmatrix")
+    violations.push_back({.field = "instruction", .seen = name, .legal = {"ldmatrix", "stmatrix"}});
+  std::array<std::string_view, ldmatrix_qualifiers.size()> written;
+  for (std::string_view left = text.substr(name_end); !left.empty();) {
+    const std::string_view word = left.substr(1, left.find('.', 1) - 1);
+    left.remove_prefix(word.size() + 1);
+    const auto row = std::ranges::find_if(ldmatrix_qualifiers, [&](const LdMatrixQualifier& qualifier) {
+      return !word.empty() && std::ranges::find(qualifier.words, word) != qualifier.words.end();
+    });
+    if (row == ldmatrix_qualifiers.end()) {
+      violations.push_back({.field = "qualifier",
+                            .seen = fmt::format(".{}", word),
+                            .expected = ".sync.aligned.m8n8, .x1, .x2 or .x4, .trans, .shared and .b16",
+                            .fix = "shapes of 8-bit elements (sm_100a) are not supported",
+                            .source = "PTX ISA 9.7.14.5.15"});
+      continue;
+    }
+    std::string_view& place = written[static_cast<size_t>(row - ldmatrix_qualifiers.begin())];
+    if (!place.empty()) {
+      violations.push_back({.field = "qualifier",
+                            .seen = fmt::format(".{} and .{}", place, word),
+                            .expected = fmt::format("{}, once", row->legal)});
+    }
+    place = word;
+  }
+  for (size_t i = 0; i < written.size(); ++i) {
+    const auto& [legal, words, optional] = ldmatrix_qualifiers[i];
+    if (written[i].empty() && !optional)
+      violations.push_back({.field = "qualifier", .seen = "(missing)", .expected = std::string(legal)});
+  }
+  if (!violations.empty()) throw Error(std::move(violations));
+  return {.count = written[3][1] - '0', .transposed = !written[4].empty(), .store = name == "stmatrix"};
 }
 
 RegisterPlace place_of(const LdMatrix& move, const LdMatrixElement& element) {

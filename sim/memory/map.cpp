@@ -81,11 +81,11 @@ std::size_t Map::axis(std::string_view name) const {
 }
 
 std::vector<std::size_t> Map::element_axes() const {
-  std::vector<std::size_t> found;
+  std::vector<std::size_t> element_axes;
   for (std::size_t i = 0; i < axes.size(); ++i) {
-    if (axes[i].kind == AxisKind::element) found.push_back(i);
+    if (axes[i].kind == AxisKind::element) element_axes.push_back(i);
   }
-  return found;
+  return element_axes;
 }
 
 int64_t Map::size() const {
@@ -142,9 +142,9 @@ void Map::for_each(const MapQuestion& question, const std::function<void(const M
 }
 
 std::vector<MapEntry> Map::elements_at(const MapQuestion& question) const {
-  std::vector<MapEntry> found;
-  for_each(question, [&](const MapEntry& entry) { found.push_back(entry); });
-  return found;
+  std::vector<MapEntry> entries;
+  for_each(question, [&](const MapEntry& entry) { entries.push_back(entry); });
+  return entries;
 }
 
 Map map_of(const Fragment& fragment, bool is_b, CodeBits code) {
@@ -162,11 +162,11 @@ Map map_of(const Fragment& fragment, bool is_b, CodeBits code) {
   const size_t at = map.axes.size();
   add_register_axes(map, fragment.threads, registers, bits_of_container(fragment.element_bits, code));
   map.locate = [fragment, per_register, at, code](MapEntry& entry) {
-    RegisterPlace found = place_of(fragment, index(entry[0]), index(entry[1]));
+    RegisterPlace place = place_of(fragment, index(entry[0]), index(entry[1]));
     if (at == 5) entry[2] = entry[0], entry[3] = entry[1];
-    entry[at - 1] = found.reg * per_register + (fragment.is_wide() ? 0 : found.bit / fragment.element_bits);
-    found.bit += code.first;
-    put(entry, at, found);
+    entry[at - 1] = place.reg * per_register + (fragment.is_wide() ? 0 : place.bit / fragment.element_bits);
+    place.bit += code.first;
+    put(entry, at, place);
   };
   map.notes.push_back(fmt::format("CuTe (thread, value) -> row + {} * col: {}", fragment.rows, map.cute));
   map.notes.emplace_back("T thread, r register, as in the register figures of the PTX ISA (9.7.15.5.1.1, 9.7.14.5.14)");
@@ -235,8 +235,8 @@ Map map_of(const SmemMatrix& matrix, int code_bits) {
     map.holds = [code_bits](const MapEntry& entry, const MapQuestion& question) {
       const int64_t first = 8 * entry[2] + entry[3], last = first + code_bits - 1;
       if (!question[2]) return !question[3] || (*question[3] - first % 8 + 8) % 8 < code_bits;
-      const int64_t asked = 8 * *question[2] + question[3].value_or(0), end = question[3] ? asked : asked + 7;
-      return asked <= last && end >= first;
+      const int64_t bit = 8 * *question[2] + question[3].value_or(0), end = question[3] ? bit : bit + 7;
+      return bit <= last && end >= first;
     };
     map.notes.push_back(
         fmt::format("the 16 codes of every 16 bytes follow each other from bit 0 of its first byte; "
@@ -244,9 +244,9 @@ Map map_of(const SmemMatrix& matrix, int code_bits) {
                     16 - 2 * code_bits));
   }
   map.locate = [places, is_packed, code_bits](MapEntry& entry) {
-    SmemPlace found = places->place_of(index(entry[0]), index(entry[1]));
-    if (is_packed) found = code_place(found, 8, code_bits);
-    entry[2] = found.byte, entry[3] = found.bit;
+    SmemPlace place = places->place_of(index(entry[0]), index(entry[1]));
+    if (is_packed) place = code_place(place, 8, code_bits);
+    entry[2] = place.byte, entry[3] = place.bit;
     entry[4] = places->linear_of(index(entry[0]), index(entry[1]));
   };
   map.notes.push_back(fmt::format("{}   (in elements, from byte {:#x}; the swizzle acts on the byte address)", map.cute,
@@ -312,9 +312,9 @@ Map map_of(const TmemA& a, int k, CodeBits code) {
                               place("column", tmem_columns), bits_of_container(a.element_bits, code)})
     map.axes.push_back(axis);
   map.locate = [a, at, has_copies, code](MapEntry& entry) {
-    TmemPlace found = a.place_of(index(entry[0]), index(entry[1]), has_copies ? index(entry[2]) : 0);
-    found.bit += code.first;
-    put(entry, at, found);
+    TmemPlace tmem_place = a.place_of(index(entry[0]), index(entry[1]), has_copies ? index(entry[2]) : 0);
+    tmem_place.bit += code.first;
+    put(entry, at, tmem_place);
   };
   if (has_copies) map.notes.emplace_back("copy p of A is for the p-th part of N; all copies must be written");
   return map;
@@ -357,10 +357,10 @@ Map map_of(const TmemScales& scales, const ScaleImage& image) {
               {"tile", AxisKind::derived}, {"image_byte", AxisKind::derived}, element("replica", scales.replicas()),
               place("lane", tmem_lanes),   place("column", tmem_columns),     place("byte", 4)};
   map.locate = [scales, image](MapEntry& entry) {
-    const TmemPlace found = scales.place_of(index(entry[0]), index(entry[1]), index(entry[5]));
+    const TmemPlace tmem_place = scales.place_of(index(entry[0]), index(entry[1]), index(entry[5]));
     entry[2] = entry[0] * image.blocks + entry[1];
     entry[3] = image.tile_of(entry[0], entry[1]), entry[4] = image.offset_of(entry[0], entry[1]);
-    entry[6] = found.lane, entry[7] = found.column, entry[8] = found.bit / 8;
+    entry[6] = tmem_place.lane, entry[7] = tmem_place.column, entry[8] = tmem_place.bit / 8;
   };
   return map;
 }

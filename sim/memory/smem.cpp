@@ -32,10 +32,11 @@ int bytes_of_element(const SmemMatrix& matrix) { return std::max(1, matrix.eleme
 void require_countable(const SmemMatrix& matrix) {
   constexpr int most_extent = 1 << 16;
   constexpr int64_t most_bytes = int64_t{1} << 32;
-  std::vector<Violation> found;
+  std::vector<Violation> violations;
   const auto require = [&](bool holds, std::string_view field, auto seen, std::string_view expected) {
     if (holds) return;
-    found.push_back({.field = std::string(field), .seen = fmt::format("{}", seen), .expected = std::string(expected)});
+    violations.push_back(
+        {.field = std::string(field), .seen = fmt::format("{}", seen), .expected = std::string(expected)});
   };
   const int bits = matrix.element_bits;
   require(bits >= 1 && bits <= 32 && std::has_single_bit(static_cast<unsigned>(bits)), "element bits", bits,
@@ -50,7 +51,7 @@ void require_countable(const SmemMatrix& matrix) {
                                      std::pair("stride_dim_byte_offset", descriptor.strides.stride_dim_byte_offset)}) {
     require(bytes >= 0 && bytes <= most_bytes, field, bytes, "0..2^32");
   }
-  if (!found.empty()) throw Error(std::move(found));
+  if (!violations.empty()) throw Error(std::move(violations));
 }
 
 /// Returns `matrix` after its check.
@@ -160,20 +161,20 @@ std::optional<std::vector<uint32_t>> SmemMap::units(int per_unit) const {
 }
 
 std::vector<std::pair<int, int>> SmemMap::elements_at(int64_t byte) const {
-  std::vector<std::pair<int, int>> found;
+  std::vector<std::pair<int, int>> elements;
   for (int row = 0; row < matrix_.rows; ++row) {
     for (int col = 0; col < matrix_.cols; ++col) {
       const int64_t first = place_of(row, col).byte;
-      if (first <= byte && byte < first + bytes_of_element(matrix_)) found.emplace_back(row, col);
+      if (first <= byte && byte < first + bytes_of_element(matrix_)) elements.emplace_back(row, col);
     }
   }
-  return found;
+  return elements;
 }
 
-void append_warnings(std::vector<Violation>& found, std::string_view operand, const SmemMatrix& matrix) {
+void append_warnings(std::vector<Violation>& list, std::string_view operand, const SmemMatrix& matrix) {
   for (Violation& warning : warnings(matrix.descriptor, matrix.major, matrix.cols * matrix.element_bits / 8)) {
     warning.field = fmt::format("{} {}", operand, warning.field);
-    found.push_back(std::move(warning));
+    list.push_back(std::move(warning));
   }
 }
 

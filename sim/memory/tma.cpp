@@ -58,8 +58,8 @@ int64_t byte_of(const TmaTile& tile, int64_t row, int64_t col) {
   return apply(info(tile.swizzle), tile.start_bytes + elements * tile.element_bits / 8);
 }
 
-Map map_of(const TmaTile& given) {
-  const TmaTile tile = checked(given);
+Map map_of(const TmaTile& unchecked) {
+  const TmaTile tile = checked(unchecked);
   Map map{.title = fmt::format("what TMA writes with swizzle {}: {} x {} elements of {} bits, rows of a box along {}",
                                info(tile.swizzle).name, tile.rows, tile.cols, tile.element_bits,
                                tile.major == Major::k ? "K" : "M or N"),
@@ -80,21 +80,21 @@ Map map_of(const TmaTile& given) {
 
 PlaceDifference difference_of(const SmemMatrix& matrix, const std::function<int64_t(int, int)>& byte_of) {
   const SmemMap map(matrix);
-  PlaceDifference found;
+  PlaceDifference difference;
   for (int row = 0; row < matrix.rows; ++row) {
     for (int col = 0; col < matrix.cols; ++col) {
       const int64_t byte = byte_of(row, col), by_descriptor = map.place_of(row, col).byte;
       if (byte == by_descriptor) continue;
-      ++found.elements;
-      if (!found.first) found.first = PlaceDifference::Element{row, col, byte, by_descriptor};
+      ++difference.elements;
+      if (!difference.first) difference.first = PlaceDifference::Element{row, col, byte, by_descriptor};
     }
   }
-  return found;
+  return difference;
 }
 
-PlaceDifference difference_of(const TmaTile& given, const SmemMatrix& matrix) {
+PlaceDifference difference_of(const TmaTile& box, const SmemMatrix& matrix) {
   const int64_t start = matrix.descriptor.start_address_bytes;
-  TmaTile tile = given;
+  TmaTile tile = box;
   tile.start_bytes = start / 128 * 128;
   tile = checked(tile);
   const int64_t skipped = start % 128 * 8 / matrix.element_bits;

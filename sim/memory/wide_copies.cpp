@@ -32,8 +32,8 @@ BITMMA_INLINE void copy_columns(uint32_t* registers, int count, uint32_t* upper,
 }
 
 template <int bytes, bool gathers>
-BITMMA_INLINE void copy_fragment(const FragmentCopy& given) {
-  const FragmentCopy of = given;  // a copy that stores cannot alias
+BITMMA_INLINE void copy_fragment(const FragmentCopy& args) {
+  const FragmentCopy of = args;  // a copy that stores cannot alias
   for (int four = 0; four < of.fours; ++four) {
     uint32_t* const registers = of.registers + static_cast<ptrdiff_t>(4 * four) * of.count;
     uint32_t* const upper = of.codes + static_cast<ptrdiff_t>(16 * (four / 8) + four % 8) * of.stride;
@@ -46,8 +46,8 @@ BITMMA_INLINE void copy_fragment(const FragmentCopy& given) {
 }
 
 template <bool gathers>
-BITMMA_INLINE void copy_cells(const CellCopy& given) {
-  const CellCopy of = given;
+BITMMA_INLINE void copy_cells(const CellCopy& args) {
+  const CellCopy of = args;
   for (int row = 0; row < of.rows; ++row) {
     if (of.first[row] == CellCopy::no_row) continue;
     uint32_t* const __restrict cells = of.cells + of.first[row] + of.offset;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
+// softmax(Q K^T * scale) V: the loop over tiles of keys that all attention kernels have, and what joins the splits of
+// FlashAttention-2. What a kernel does with the scores of a tile are its steps (attention_steps.cpp).
 // Host floats are single IEEE operations here: nothing is contracted (CMakeLists.txt), and each tile runs inside an
 // IeeeEnvironment.
 #include "bitmma/operators/attention.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -14,6 +15,7 @@
 
 #include "../arithmetic/chain.hpp"
 #include "../math/f32.hpp"
+#include "attention_steps.hpp"
 #include "bitmma/core/error.hpp"
 #include "bitmma/core/parallel.hpp"
 #include "bitmma/core/text.hpp"
@@ -24,32 +26,9 @@
 namespace bitmma {
 namespace {
 
-constexpr float minus_infinity = -std::numeric_limits<float>::infinity(), log2_e = 1.44269504F, ln_2 = 0.693147182F;
-constexpr std::string_view source = "flash_fwd_kernel.h of FlashAttention-2";
+using namespace operators;
 
-using operators::each_to_nearest, operators::is_exact, operators::to_nearest;
-using operators::narrow, operators::value, operators::word, operators::words_of;
-
-constexpr std::array<std::string_view, 4> kernel_names = {"flash", "efficient", "cudnn", "cudnn_sm80"};
-
-/// Tiles by head size: flash_fwd_launch_template.h, for sm_90.
-struct TileRow {
-  int largest_head, queries, keys, split_keys;
-};
-constexpr auto tiles = std::to_array<TileRow>({
-    {.largest_head = 64, .queries = 128, .keys = 128, .split_keys = 256},
-    {.largest_head = 128, .queries = 128, .keys = 64, .split_keys = 128},
-    {.largest_head = 192, .queries = 128, .keys = 64, .split_keys = 64},
-    {.largest_head = 256, .queries = 64, .keys = 64, .split_keys = 64},
-});
-constexpr int split_queries = 64;
-
-const TileRow& tiles_of(int head_size) {
-  return *std::ranges::find_if(tiles, [&](const TileRow& row) { return head_size <= row.largest_head; });
-}
-
-/// Of cuDNN's kernel, those that were compared with a GPU: multiples of 8 up to 144, and these.
-constexpr std::array large_cudnn_head_sizes = {160, 192, 256};
+constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
 
 /// The head size that the kernel is compiled for: Q, K and V are padded with zeros to it.
 int padded_head_size(int head_size) {
@@ -57,63 +36,6 @@ int padded_head_size(int head_size) {
     if (head_size <= size) return size;
   }
   return 256;
-}
-
-/// num_splits_heuristic of flash_api.cpp.
-int splits_for(int query_tiles, int multiprocessors, int key_tiles) {
-  const int slots = 2 * multiprocessors;
-  if (static_cast<float>(query_tiles) >= 0.8F * static_cast<float>(slots)) return 1;
-  const int most = std::min({128, slots, key_tiles});
-  const auto is_eligible = [&](int n) { return n == 1 || ceil_div(key_tiles, n) != ceil_div(key_tiles, n - 1); };
-  const auto efficiency = [&](int n) {
-    const float waves = static_cast<float>(query_tiles * n) / static_cast<float>(slots);
-    return waves / std::ceil(waves);
-  };
-  float best = 0;
-  for (int n = 1; n <= most; ++n) {
-    if (is_eligible(n)) best = std::max(best, efficiency(n));
-  }
-  for (int n = 1; n <= most; ++n) {
-    if (is_eligible(n) && efficiency(n) >= 0.85F * best) return n;
-  }
-  return 1;
-}
-
-void require_shape(const AttentionShape& shape) {
-  std::vector<Violation> violations;
-  const auto require = [&](bool good, std::string_view field, int seen, std::string_view expected) {
-    if (!good)
-      violations.push_back({.field = std::string(field),
-                            .seen = std::to_string(seen),
-                            .expected = std::string(expected),
-                            .source = std::string(source)});
-  };
-  require(shape.heads >= 1, "heads", shape.heads, "1 or more");
-  require(shape.kv_heads >= 1 && shape.heads % std::max(shape.kv_heads, 1) == 0, "kv_heads", shape.kv_heads,
-          "a divisor of the heads of Q");
-  require(shape.queries >= 1, "queries", shape.queries, "1 or more");
-  require(shape.keys >= 1, "keys", shape.keys, "1 or more");
-  constexpr int64_t most = std::numeric_limits<int>::max();
-  require(int64_t{shape.heads} * shape.queries <= most && int64_t{shape.kv_heads} * shape.keys <= most, "heads",
-          shape.heads, "at most 2^31 - 1 queries and keys over all heads");
-  require(shape.head_size >= 8 && shape.head_size <= 256 && shape.head_size % 8 == 0, "head_size", shape.head_size,
-          "a multiple of 8 up to 256");
-  if (!violations.empty()) throw Error(std::move(violations));
-}
-
-void require_plan(const AttentionPlan& plan) {
-  const auto require = [](bool good, std::string_view field, std::string seen, std::string_view expected) {
-    if (!good) throw Error({.field = std::string(field), .seen = std::move(seen), .expected = std::string(expected)});
-  };
-  require(plan.tile_queries >= 1 && plan.tile_queries <= 128, "tile_queries", std::to_string(plan.tile_queries),
-          "1 to 128");
-  require(plan.tile_keys >= 32 && plan.tile_keys <= 256 && plan.tile_keys % 32 == 0, "tile_keys",
-          std::to_string(plan.tile_keys), "a multiple of 32 up to 256");
-  require(plan.splits >= 1 && plan.splits <= 128, "splits", std::to_string(plan.splits), "1 to 128");
-  require(std::isfinite(plan.scale) && plan.scale > 0, "scale", fmt::format("{}", plan.scale),
-          "a number above 0: other values were not compared with a GPU");
-  for (const int window : {plan.window_left, plan.window_right})
-    require(window >= -1 && window <= 1 << 30, "window", std::to_string(window), "-1 (all keys) to 2^30");
 }
 
 void require_matrix(std::string_view name, const Matrix& matrix, Format format, int rows, int cols) {
@@ -127,30 +49,6 @@ void require_matrix(std::string_view name, const Matrix& matrix, Format format, 
                  .expected = fmt::format("{} x {}", rows, cols)});
 }
 
-bool is_of_cudnn(AttentionKernel kernel) {
-  return kernel == AttentionKernel::cudnn || kernel == AttentionKernel::cudnn_sm80;
-}
-
-/// 2^x of every word: exp2f, and in cuDNN's kernels the instruction alone.
-void exp2_all(AttentionKernel kernel, std::span<uint32_t> words) {
-  static const CFunction& exp2f = parse_c_function("exp2f@cuda_13");
-  static const MathInstruction ex2 = parse_math_instruction("ex2.approx.ftz.f32");
-  if (is_of_cudnn(kernel)) return compute(ex2, words, {}, {}, words);
-  compute(exp2f, words, {}, words);
-}
-float exp2_of(AttentionKernel kernel, float x) {
-  uint32_t one = word(x);
-  exp2_all(kernel, std::span(&one, 1));
-  return value(one);
-}
-float approximate(std::string_view instruction, float x) {
-  return value(static_cast<uint32_t>(compute(parse_math_instruction(instruction), word(x))));
-}
-/// CUDA's __logf: lg2.approx * ln 2.
-float fast_log(float x) {
-  static const CFunction& logf = parse_c_function("__logf@cuda_13");
-  return value(compute(logf, word(x)));
-}
 float exp_of(float x) {
   static const CFunction& expf = parse_c_function("expf@cuda_13");
   return value(compute(expf, word(x)));
@@ -190,72 +88,9 @@ Matrix operand_b(const Matrix& x) {
   return x.format() == Format::f32 ? transposed(split_rows(transposed(x), Side::b)) : x;
 }
 
-float scale2_of(const AttentionPlan& plan) {
-  if (plan.kernel == AttentionKernel::cudnn) return plan.scale * log2_e;
-  return static_cast<float>(static_cast<double>(plan.scale) * 1.4426950408889634);
-}
-
-/// What the notes of a kernel say of its steps.
-struct Texts {
-  AttentionKernel kernel;
-  std::string_view exp2, largest, rescale, exponents, sums, sum, lse, lse_rounding, inverse, inverse_rounding;
-};
-constexpr auto texts = std::to_array<Texts>({
-    {.kernel = AttentionKernel::flash_2,
-     .exp2 = "exp2f@cuda_13",
-     .largest = "the largest score so far",
-     .rescale = "exp2f((largest before - largest) * scale2)",
-     .exponents = "score * scale2 - largest * scale2; -inf where masked",
-     .sums = "lane c: fma(sum, rescale, p(2c)) + p(2c + 1) + p(2c + 8) + p(2c + 9) + p(2c + 16) + ...",
-     .sum = "(lane 0 + lane 2) + (lane 1 + lane 3)",
-     .lse = "fma(largest, scale, __logf(sum)); infinity without keys",
-     .lse_rounding = "to nearest even, __logf@cuda_13",
-     .inverse = "1 / sum; 1 without keys",
-     .inverse_rounding = to_nearest},
-    {.kernel = AttentionKernel::memory_efficient,
-     .exp2 = "exp2f@cuda_13",
-     .largest = "the largest scaled score so far",
-     .rescale = "exp2f(largest before - largest)",
-     .exponents = "score * scale * log2(e) - largest; -inf where masked",
-     .sums = "sum * rescale, then for every 32 keys + ((lane 0 + lane 1) + (lane 2 + lane 3))",
-     .sum = "",
-     .lse = "largest / log2(e) + logf(sum); 0 without keys",
-     .lse_rounding = "each operation to nearest even, logf@cuda_13",
-     .inverse = "1 / sum; 1 without keys",
-     .inverse_rounding = to_nearest},
-    {.kernel = AttentionKernel::cudnn,
-     .exp2 = "ex2.approx.ftz.f32",
-     .largest = "the largest scaled score so far",
-     .rescale = "ex2.approx.ftz.f32(largest before - largest)",
-     .exponents = "score * scale2 - largest; -inf where masked",
-     .sums = "lane c: fma(sum, rescale, p(2c) + p(2c + 1) + p(2c + 8) + p(2c + 9) + p(2c + 16) + ...)",
-     .sum = "(lane 0 + lane 1) + (lane 2 + lane 3)",
-     .lse = "fma(largest, ln 2, lg2.approx.ftz.f32(sum) * ln 2)",
-     .lse_rounding = "each operation to nearest even, lg2.approx.ftz.f32",
-     .inverse = "1 / sum",
-     .inverse_rounding = "rcp.approx.ftz.f32"},
-    {.kernel = AttentionKernel::cudnn_sm80,
-     .exp2 = "ex2.approx.ftz.f32",
-     .largest = "the largest scaled score so far",
-     .rescale = "ex2.approx.ftz.f32(largest before - largest)",
-     .exponents = "score * scale * log2(e) - largest; -inf where masked",
-     .sums = "lane c: fma(sum, rescale, p(2c) + p(2c + 1) + p(2c + 8) + p(2c + 9) + p(2c + 16) + ...)",
-     .sum = "(lane 0 + lane 1) + (lane 2 + lane 3)",
-     .lse = "fma(lg2.approx.ftz.f32(sum), ln 2, largest * ln 2)",
-     .lse_rounding = "each operation to nearest even, lg2.approx.ftz.f32",
-     .inverse = "1 / sum",
-     .inverse_rounding = "rcp.approx.ftz.f32"},
-});
-
-/// One query in a tile: the largest score, and the sums of the four lanes that hold its row of an accumulator.
-struct Row {
-  float largest = minus_infinity;
-  std::array<float, 4> sums = {};
-};
-
 /// The output that is explained, by its row in a tile of queries.
 struct Watched {
-  operators::Notes& notes;
+  Notes& notes;
   int row, col;
   std::string split = {};  // "split 2, "
 };
@@ -266,53 +101,78 @@ struct TileResult {
   std::vector<float> lse;
 };
 
-class Tile {
+/// Of one key head, as the instructions of the kernel read them.
+struct KeysAndValues {
+  Matrix k_transposed, v;
+};
+
+/// A tile of the queries of one head, from first_query on.
+struct QueryTile {
+  const AttentionPlan& plan;
+  const AttentionShape& shape;
+  const Matrix& q;  // of all heads, as the instructions of the kernel read it
+  const KeysAndValues& kv;
+  int head, first_query;
+  const Watched* watched = nullptr;
+
+  int count() const { return std::min(plan.tile_queries, shape.queries - first_query); }
+};
+
+/// One query: its largest score in units of the kernel's exponents, and its sums.
+struct QueryState {
+  float largest = minus_infinity;
+  LaneSums sums = {};
+};
+
+/// Takes a tile of queries through tiles of keys.
+class TileLoop {
  public:
-  Tile(const AttentionPlan& plan, const AttentionShape& shape, const Matrix& q, const Matrix& k_transposed,
-       const Matrix& v, int head, int first_query, const Watched* watched)
-      : plan_(plan),
-        shape_(shape),
-        q_(q),
-        kt_(k_transposed),
-        v_(v),
-        head_(head),
-        first_(first_query),
-        count_(std::min(plan.tile_queries, shape.queries - first_query)),
-        texts_(*std::ranges::find(texts, plan.kernel, &Texts::kernel)),
-        model_(*find_accumulator_model(Target::sm_90a, is_wgmma() ? Family::wgmma : Family::mma_sync, q.format(),
-                                       q.format(), Format::f32)),
-        type_(v.format()),
-        rows_(static_cast<size_t>(count_)),
-        watched_(watched) {}
+  explicit TileLoop(const QueryTile& tile)
+      : tile_(tile),
+        plan_(tile.plan),
+        shape_(tile.shape),
+        watched_(tile.watched),
+        steps_(attention_steps_of(plan_.kernel)),
+        constants_(constants_of(plan_)),
+        type_(tile.kv.v.format()),
+        model_(*find_accumulator_model(Target::sm_90a, steps_.family, tile.q.format(), tile.q.format(), Format::f32)),
+        count_(tile.count()),
+        states_(static_cast<size_t>(count_)) {}
 
   /// Tiles of keys [first, last) of those that the mask leaves.
   TileResult run(int first_tile, int last_tile) {
-    const int past = place_of(0);
+    const int first = tile_.first_query, past = place_of(0);
     if (plan_.window_right >= 0)
       last_tile =
-          std::min(last_tile, ceil_div(first_ + plan_.tile_queries + past + plan_.window_right, plan_.tile_keys));
-    if (plan_.window_left >= 0)
-      first_tile = std::max(first_tile, (first_ + past - plan_.window_left) / plan_.tile_keys);
-    for (int i = 0; i < last_tile - first_tile; ++i) take(is_flash() ? last_tile - 1 - i : first_tile + i);
-    return finished(last_tile <= first_tile);
+          std::min(last_tile, ceil_div(first + plan_.tile_queries + past + plan_.window_right, plan_.tile_keys));
+    if (plan_.window_left >= 0) first_tile = std::max(first_tile, (first + past - plan_.window_left) / plan_.tile_keys);
+    for (int i = 0; i < last_tile - first_tile; ++i)
+      take(steps_.takes_last_keys_first ? last_tile - 1 - i : first_tile + i);
+    return finished();
   }
 
  private:
   void take(int tile) {
     const int first_key = tile * plan_.tile_keys, keys = std::min(plan_.tile_keys, shape_.keys - first_key);
     if (watched_) watched_->notes.begin(fmt::format("{}keys {}..{}", watched_->split, first_key, first_key + keys - 1));
-    const Matrix scores = added(
-        {.a = q_, .b = kt_, .row = head_ * shape_.queries + first_, .rows = count_, .col = first_key, .cols = keys},
-        {});
+    const Matrix scores = added({.a = tile_.q,
+                                 .b = tile_.kv.k_transposed,
+                                 .row = tile_.head * shape_.queries + tile_.first_query,
+                                 .rows = count_,
+                                 .col = first_key,
+                                 .cols = keys},
+                                {});
     note("scores", fmt::format("q . k of each key, {}", print_chain(shape_.head_size)), rule(), scores);
     Matrix p(Format::f32, count_, plan_.tile_keys);
     std::vector<float> rescale(static_cast<size_t>(count_), 1);
     for (int i = 0; i < count_; ++i)
-      weigh(scores.row(i), p.row(i), i, first_key, keys, rescale[static_cast<size_t>(i)]);
-    note_row(p, rescale);
-    exp2_all(plan_.kernel, p.words());
-    note("weights", "2^exponent", texts_.exp2, p);
-    for (int i = 0; i < count_; ++i) add_up(p.row(i), rows_[static_cast<size_t>(i)], rescale[static_cast<size_t>(i)]);
+      rescale[static_cast<size_t>(i)] = exponents_of(i, first_key, scores.row(i), p.row(i));
+    steps_.weights.compute(p.words());
+    if (watched_) note("weights", steps_.weights, p.row(watched_->row));
+    for (int i = 0; i < count_; ++i) {
+      const auto row = static_cast<size_t>(i);
+      steps_.sum.compute(states_[row].sums, p.row(i), rescale[row]);
+    }
     note_sums();
     Matrix rounded(type_, count_, keys);
     for (int i = 0; i < count_; ++i) narrow(p.row(i).first(static_cast<size_t>(keys)), type_, rounded.row(i));
@@ -321,16 +181,74 @@ class Tile {
     std::optional<Matrix> c;
     if (!is_first_) {
       for (int i = 0; i < count_; ++i) {
-        for (uint32_t& one : out_.row(i)) one = word(value(one) * rescale[static_cast<size_t>(i)]);
+        const float factor = rescale[static_cast<size_t>(i)];
+        for (uint32_t& element : out_.row(i)) element = word(value(element) * factor);
       }
       note_out("rescaled", "accumulator * rescale", to_nearest);
       c = std::move(out_);
     }
-    const Matrix weights = operand_a(rounded), values = operand_b(block_of(v_, first_key, keys, 0, shape_.head_size));
+    const Matrix weights = operand_a(rounded),
+                 values = operand_b(block_of(tile_.kv.v, first_key, keys, 0, shape_.head_size));
     out_ = added({.a = weights, .b = values, .rows = count_, .cols = shape_.head_size}, std::move(c));
     note_out("accumulator",
              fmt::format("{} + rounded . v, {}", is_first_ ? "0" : "rescaled", print_chain(rounded.cols())), rule());
     is_first_ = false;
+  }
+
+  /// Writes the exponents of query i, in units of ln 2, less the largest so far. Returns what its earlier sums and
+  /// outputs are multiplied by.
+  float exponents_of(int i, int first_key, std::span<const uint32_t> scores, std::span<uint32_t> exponents) {
+    QueryState& state = states_[static_cast<size_t>(i)];
+    const bool is_watched = watched_ && watched_->row == i;
+    const int keys = static_cast<int>(scores.size()), place = place_of(tile_.first_query + i) - first_key;
+    const auto begin = static_cast<size_t>(plan_.window_left < 0 ? 0 : std::clamp(place - plan_.window_left, 0, keys));
+    const auto end =
+        static_cast<size_t>(plan_.window_right < 0 ? keys : std::clamp(place + plan_.window_right + 1, 0, keys));
+    const size_t count = end > begin ? end - begin : 0;
+    const std::span<uint32_t> unmasked = exponents.subspan(begin, count);
+    std::ranges::fill(exponents.first(begin), word(minus_infinity));
+    std::ranges::fill(exponents.subspan(begin + count), word(minus_infinity));
+    scores = scores.subspan(begin, count);
+    if (steps_.scale.compute) {
+      steps_.scale.compute(constants_, scores, unmasked);
+      if (is_watched) note("scaled", steps_.scale, exponents);
+      scores = unmasked;
+    }
+    const float before = state.largest;
+    for (const uint32_t score : scores) state.largest = std::fmax(state.largest, value(score));
+    // Of a row of masked scores alone nothing is subtracted.
+    const float subtracted = state.largest == minus_infinity ? 0.0F : state.largest;
+    float rescale = 1;
+    if (!is_first_) rescale = steps_.rescale.compute(constants_, before, plan_.masks ? subtracted : state.largest);
+    steps_.exponent.compute(constants_, scores, subtracted, unmasked);
+    if (is_watched) {
+      note("largest", fmt::format("the largest {} so far", steps_.scale.compute ? "scaled score" : "score"), is_exact,
+           state.largest);
+      if (!is_first_) note("rescale", steps_.rescale, rescale);
+      note("exponents", steps_.exponent, exponents);
+    }
+    return rescale;
+  }
+
+  TileResult finished() {
+    TileResult result{.out = Matrix(Format::f32, count_, shape_.head_size),
+                      .lse = std::vector<float>(static_cast<size_t>(count_))};
+    for (int i = 0; i < count_; ++i) {
+      const auto& [largest, sums] = states_[static_cast<size_t>(i)];
+      const float sum = steps_.total.compute ? steps_.total.compute(sums) : sums[0];
+      const float lse = steps_.log_sum_exp.compute(constants_, largest, sum), inverse = steps_.inverse.compute(sum);
+      result.lse[static_cast<size_t>(i)] = lse;
+      if (!is_first_) {
+        for (int j = 0; j < shape_.head_size; ++j) result.out(i, j) = word(value(out_(i, j)) * inverse);
+      }
+      if (!watched_ || watched_->row != i) continue;
+      watched_->notes.begin(watched_->split + "after the last tile");
+      if (steps_.total.compute) note("sum", steps_.total, sum);
+      note("log-sum-exp", steps_.log_sum_exp, lse);
+      note("inverse", steps_.inverse, inverse);
+      note("result", "accumulator * inverse", to_nearest, value(result.out(i, watched_->col)));
+    }
+    return result;
   }
 
   // What is noted of the output that is explained.
@@ -338,44 +256,35 @@ class Tile {
     if (watched_)
       watched_->notes.add(what, operation, rounding, words_of(of_rows.row(watched_->row)), of_rows.format());
   }
-  void note(const char* what, const std::string& operation, std::string_view rounding, float one) const {
-    if (watched_) watched_->notes.add(what, operation, rounding, words_of(one));
+  void note(const char* what, const std::string& operation, std::string_view rounding, float result) const {
+    if (watched_) watched_->notes.add(what, operation, rounding, words_of(result));
   }
   void note_out(const char* what, const std::string& operation, std::string_view rounding) const {
     if (watched_) note(what, operation, rounding, value(out_(watched_->row, watched_->col)));
   }
-  /// The numbers by which a tile's scores become exponents, and those.
-  void note_row(const Matrix& exponents, std::span<const float> rescale) const {
-    if (!watched_) return;
-    const auto i = static_cast<size_t>(watched_->row);
-    note("largest", std::string(texts_.largest), is_exact, rows_[i].largest);
-    if (!is_first_)
-      note("rescale", std::string(texts_.rescale), fmt::format("each operation to nearest even, {}", texts_.exp2),
-           rescale[i]);
-    note("exponents", std::string(texts_.exponents), each_to_nearest, exponents);
-  }
   void note_sums() const {
     if (!watched_) return;
-    const std::span<const float> sums = rows_[static_cast<size_t>(watched_->row)].sums;
-    watched_->notes.add(has_lanes() ? "sums" : "sum", std::string(texts_.sums), each_to_nearest,
-                        words_of(has_lanes() ? sums : sums.first(1)));
+    const std::span<const float> sums = states_[static_cast<size_t>(watched_->row)].sums;
+    if (steps_.total.compute) return note("sums", steps_.sum, sums);
+    note("sum", steps_.sum, sums.first(1));
+  }
+  template <typename Function>
+  void note(const char* what, const AttentionStep<Function>& step, const auto& values) const {
+    if (watched_) watched_->notes.add(what, std::string(step.operation), step.rounding, words_of(values));
   }
   std::string rule() const {
     return print_rule(model_) + (type_ == Format::f32 ? "; sums of accumulators to nearest even" : "");
   }
   /// "chain of 4 mma.sync.m16n8k16".
   std::string print_chain(int k) const {
-    const int count = ceil_div(k, step());
-    if (is_wgmma()) return fmt::format("a chain of {} wgmma.m64k16", count);
-    if (type_ != Format::f32) return fmt::format("a chain of {} mma.sync.m16n8k{}", count, step());
-    return fmt::format("{} mma.sync.m16n8k8 of 3xTF32, added up after 8, 40, 72, ... of K", 3 * count);
+    const int count = ceil_div(k, steps_.k);
+    if (type_ != Format::f32) return fmt::format("a chain of {} {}", count, steps_.instruction);
+    return fmt::format("{} {} of 3xTF32, added up after 8, 40, 72, ... of K", 3 * count, steps_.instruction);
   }
 
-  /// K of the instructions: 16, and m16n8k8 in the memory-efficient kernel.
-  int step() const { return has_lanes() ? 16 : 8; }
   std::vector<ChainUpdate> updates_of(int first, int last) const {
     std::vector<ChainUpdate> updates;
-    for (int at = first; at < last; at += step()) updates.push_back({at, std::min(step(), last - at)});
+    for (int at = first; at < last; at += steps_.k) updates.push_back({at, std::min(steps_.k, last - at)});
     return updates;
   }
 
@@ -383,149 +292,39 @@ class Tile {
   /// which the next tile's first 8 still go into, and then adds that to C.
   Matrix added(const ChainBlock& block, std::optional<Matrix> c) const {
     const int k = block.a.cols();
-    if (type_ != Format::f32) return chain(model_, block, updates_of(0, k), step(), std::move(c));
+    if (type_ != Format::f32) return chain(model_, block, updates_of(0, k), steps_.k, std::move(c));
     Matrix sum = c ? std::move(*c) : Matrix(Format::f32, block.rows, block.cols);
     constexpr int group = 3 * split_k, tile = 4 * group;
     for (int first = 0, last = group; first < k; first = last, last += tile) {
-      f32::add(sum, chain(model_, block, updates_of(first, std::min(last, k)), step(), {}));
+      f32::add(sum, chain(model_, block, updates_of(first, std::min(last, k)), steps_.k, {}));
     }
     return sum;
   }
 
-  bool is_flash() const { return plan_.kernel == AttentionKernel::flash_2; }
-  bool is_cudnn() const { return is_of_cudnn(plan_.kernel); }
-  bool is_wgmma() const { return plan_.kernel == AttentionKernel::cudnn; }
-  /// Four lanes keep their sums of a row to the end.
-  bool has_lanes() const { return plan_.kernel != AttentionKernel::memory_efficient; }
   /// The key at the place of a query: causal masks end there.
-  int place_of(int query) const { return query + (is_flash() ? shape_.keys - shape_.queries : 0); }
+  int place_of(int query) const { return query + (steps_.ends_at_last_key ? shape_.keys - shape_.queries : 0); }
 
-  /// The exponents of a row: scores less the largest so far, in units of ln 2. `rescale` becomes what earlier sums are
-  /// multiplied by.
-  void weigh(std::span<const uint32_t> scores, std::span<uint32_t> p, int i, int first_key, int keys, float& rescale) {
-    Row& row = rows_[static_cast<size_t>(i)];
-    const int place = place_of(first_ + i) - first_key;
-    const auto begin = static_cast<size_t>(plan_.window_left < 0 ? 0 : std::clamp(place - plan_.window_left, 0, keys));
-    const auto end =
-        static_cast<size_t>(plan_.window_right < 0 ? keys : std::clamp(place + plan_.window_right + 1, 0, keys));
-    if (!is_flash()) {
-      for (size_t j = begin; j < end; ++j)
-        p[j] = word(is_wgmma() ? value(scores[j]) * scale2() : value(scores[j]) * plan_.scale * log2_e);
-      scores = p;
-    }
-    const float before = row.largest;
-    for (size_t j = begin; j < end; ++j) row.largest = std::fmax(row.largest, value(scores[j]));
-    const float unit = is_flash() ? scale2() : 1.0F;
-    if (!is_first_) {
-      const float base = plan_.masks && row.largest == minus_infinity ? 0.0F : row.largest;
-      rescale = exp2_of(plan_.kernel, (before - base) * unit);
-    }
-    // Of a row of masked scores alone nothing is subtracted.
-    const float offset = row.largest == minus_infinity ? 0.0F : row.largest * unit;
-    for (size_t j = begin; j < end; ++j) p[j] = word(value(scores[j]) * unit - offset);
-    const uint32_t masked = word(minus_infinity);
-    std::ranges::fill(p.first(begin), masked);
-    std::ranges::fill(p.subspan(end), masked);
-  }
-
-  /// Lane c has columns 8 j + 2 c and 8 j + 2 c + 1.
-  void add_up(std::span<const uint32_t> p, Row& row, float rescale) const {
-    if (!has_lanes()) return add_warps(p, row, rescale);
-    for (size_t lane = 0; lane < 4; ++lane) {
-      if (is_cudnn()) {
-        row.sums[lane] = std::fma(row.sums[lane], rescale, lane_sum(p, lane, 0, 0));
-        continue;
-      }
-      const float first = value(p[2 * lane]);
-      const float sum = is_first_ ? first : std::fma(row.sums[lane], rescale, first);
-      row.sums[lane] = lane_sum(p, lane, sum + value(p[2 * lane + 1]), 1);
-    }
-  }
-
-  /// The rest of a lane's columns, from its pair `from` on.
-  static float lane_sum(std::span<const uint32_t> p, size_t lane, float sum, size_t from) {
-    for (size_t j = 8 * from + 2 * lane; j < p.size(); j += 8) {
-      sum += value(p[j]);
-      sum += value(p[j + 1]);
-    }
-    return sum;
-  }
-
-  /// Each warp adds up its 32 columns, and the row's one sum takes the warps one after the other.
-  void add_warps(std::span<const uint32_t> p, Row& row, float rescale) const {
-    float& sum = row.sums[0];
-    sum *= rescale;
-    for (size_t warp = 0; warp < p.size(); warp += 32) {
-      const auto columns = p.subspan(warp, 32);
-      std::array<float, 4> lanes;
-      for (size_t lane = 0; lane < 4; ++lane) lanes[lane] = lane_sum(columns, lane, 0, 0);
-      sum += (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]);
-    }
-  }
-
-  float sum_of(const std::array<float, 4>& lanes) const {
-    if (is_flash()) return (lanes[0] + lanes[2]) + (lanes[1] + lanes[3]);
-    return is_cudnn() ? (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]) : lanes[0];
-  }
-
-  TileResult finished(bool is_empty) {
-    TileResult result{.out = Matrix(Format::f32, count_, shape_.head_size),
-                      .lse = std::vector<float>(static_cast<size_t>(count_))};
-    for (int i = 0; i < count_; ++i) {
-      const Row& row = rows_[static_cast<size_t>(i)];
-      const float sum = sum_of(row.sums);
-      const bool has_none = is_empty || sum == 0 || (is_flash() && sum != sum);
-      result.lse[static_cast<size_t>(i)] = lse_of(row.largest, sum, has_none);
-      const float inverse = has_none ? 1.0F : is_cudnn() ? approximate("rcp.approx.ftz.f32", sum) : 1.0F / sum;
-      if (!is_empty) {
-        for (int j = 0; j < shape_.head_size; ++j) result.out(i, j) = word(value(out_(i, j)) * inverse);
-      }
-      if (watched_ && watched_->row == i) note_end(sum, inverse, result);
-    }
-    return result;
-  }
-
-  void note_end(float sum, float inverse, const TileResult& result) const {
-    watched_->notes.begin(watched_->split + "after the last tile");
-    if (has_lanes()) note("sum", std::string(texts_.sum), each_to_nearest, sum);
-    note("log-sum-exp", std::string(texts_.lse), texts_.lse_rounding, result.lse[static_cast<size_t>(watched_->row)]);
-    note("inverse", std::string(texts_.inverse), texts_.inverse_rounding, inverse);
-    note("result", "accumulator * inverse", to_nearest, value(result.out(watched_->row, watched_->col)));
-  }
-
-  /// A row without keys has +infinity, in a part of the keys -infinity, and 0 in the memory-efficient kernel.
-  float lse_of(float largest, float sum, bool has_none) const {
-    if (is_cudnn()) {
-      const float logarithm = approximate("lg2.approx.ftz.f32", sum);
-      return is_wgmma() ? std::fma(largest, ln_2, logarithm * ln_2) : std::fma(logarithm, ln_2, largest * ln_2);
-    }
-    if (!is_flash()) return (largest == minus_infinity ? 0.0F : largest) / log2_e + log_of(has_none ? 1.0F : sum);
-    if (has_none) return plan_.splits > 1 ? minus_infinity : -minus_infinity;
-    return std::fma(largest, plan_.scale, fast_log(sum));
-  }
-
-  float scale2() const { return scale2_of(plan_); }
-
+  const QueryTile& tile_;
   const AttentionPlan& plan_;
   const AttentionShape& shape_;
-  const Matrix &q_, &kt_, &v_;
-  int head_, first_, count_;
-  const Texts& texts_;
-  const AccumulatorModel& model_;
-  Format type_;  // of Q, K and V
-  std::vector<Row> rows_;
-  Matrix out_;
-  bool is_first_ = true;
   const Watched* watched_;  // or nullptr
+  const AttentionSteps& steps_;
+  AttentionConstants constants_;
+  Format type_;  // of Q, K and V
+  const AccumulatorModel& model_;
+  int count_;
+  std::vector<QueryState> states_;
+  Matrix out_;
+  bool is_first_ = true;  // no tile of keys was taken
 };
 
 /// What flash_fwd_splitkv_combine_kernel makes of the parts of one row: their weights, and the logarithm of the sum.
-float weights_of(std::span<const float> lse, int head_size, std::span<float> weights, operators::Notes* notes) {
+float weights_of(std::span<const float> lse, int head_size, std::span<float> weights, Notes* notes) {
   const int rows = head_size % 128 == 0 ? 4 : head_size % 64 == 0 ? 8 : 16;
   const auto splits = lse.size();
   const size_t threads = std::min(static_cast<size_t>(128 / rows), std::bit_ceil(splits));
   float largest = minus_infinity;
-  for (const float one : lse) largest = std::fmax(largest, one);
+  for (const float part : lse) largest = std::fmax(largest, part);
   if (largest == minus_infinity) largest = 0;
   std::array<float, 32> sums = {};
   for (size_t i = 0; i < splits; ++i) {
@@ -539,7 +338,7 @@ float weights_of(std::span<const float> lse, int head_size, std::span<float> wei
     notes->add("lanes", fmt::format("lane i adds expf(lse - largest) of splits i, i + {}, ...", threads),
                "each operation to nearest even, expf@cuda_13", words_of(std::span<const float>(sums).first(threads)));
   }
-  const float sum = operators::shuffle_down(std::span<float>(sums), threads, operators::add, notes);
+  const float sum = shuffle_down(std::span<float>(sums), threads, add, notes);
   const bool has_none = sum == 0 || sum != sum;
   const float joined = has_none ? -minus_infinity : log_of(sum) + largest;
   for (size_t i = 0; i < splits; ++i) weights[i] = exp_of(lse[i] - joined);
@@ -550,25 +349,27 @@ float weights_of(std::span<const float> lse, int head_size, std::span<float> wei
   return joined;
 }
 
-/// One tile of queries of one head: all parts of its keys, joined.
-TileResult tile_of(const AttentionPlan& plan, const AttentionShape& shape, const Matrix& q, const Matrix& kt,
-                   const Matrix& v, int head, int first_query, const Watched* watched) {
-  const int key_tiles = ceil_div(shape.keys, plan.tile_keys);
-  if (plan.splits == 1) return Tile(plan, shape, q, kt, v, head, first_query, watched).run(0, key_tiles);
+/// All parts of the keys, joined.
+TileResult result_of(const QueryTile& tile) {
+  const AttentionPlan& plan = tile.plan;
+  const Watched* const watched = tile.watched;
+  const int key_tiles = ceil_div(tile.shape.keys, plan.tile_keys);
+  if (plan.splits == 1) return TileLoop(tile).run(0, key_tiles);
   const int share = ceil_div(key_tiles, plan.splits);
   std::vector<TileResult> parts;
   for (int i = 0; i < plan.splits; ++i) {
     std::optional<Watched> of_split;
     if (watched) of_split.emplace(*watched).split = fmt::format("split {}, ", i);
-    parts.push_back(Tile(plan, shape, q, kt, v, head, first_query, of_split ? &*of_split : nullptr)
-                        .run(std::min(i * share, key_tiles), std::min((i + 1) * share, key_tiles)));
+    QueryTile of_keys = tile;
+    of_keys.watched = of_split ? &*of_split : nullptr;
+    parts.push_back(TileLoop(of_keys).run(std::min(i * share, key_tiles), std::min((i + 1) * share, key_tiles)));
   }
   TileResult joined = parts.front();
   std::vector<float> lse(parts.size()), weights(parts.size()), sums(parts.size());
   for (int row = 0; row < joined.out.rows(); ++row) {
-    operators::Notes* const notes = watched && watched->row == row ? &watched->notes : nullptr;
+    Notes* const notes = watched && watched->row == row ? &watched->notes : nullptr;
     for (size_t i = 0; i < parts.size(); ++i) lse[i] = parts[i].lse[static_cast<size_t>(row)];
-    joined.lse[static_cast<size_t>(row)] = weights_of(lse, padded_head_size(shape.head_size), weights, notes);
+    joined.lse[static_cast<size_t>(row)] = weights_of(lse, padded_head_size(tile.shape.head_size), weights, notes);
     for (int col = 0; col < joined.out.cols(); ++col) {
       float sum = 0;
       for (size_t i = 0; i < parts.size(); ++i)
@@ -581,89 +382,13 @@ TileResult tile_of(const AttentionPlan& plan, const AttentionShape& shape, const
   return joined;
 }
 
-BITMMA_IN_ENVIRONMENT void write_tile(const AttentionPlan& plan, const AttentionShape& shape, const Matrix& q,
-                                      const Matrix& kt, const Matrix& v, int head, int first_query,
-                                      const Watched* watched, Attention& result) {
-  const TileResult tile = tile_of(plan, shape, q, kt, v, head, first_query, watched);
-  for (int i = 0; i < tile.out.rows(); ++i) {
-    const int query = first_query + i, row = head * shape.queries + query;
-    result.lse(head, query) = math::canonical(word(tile.lse[static_cast<size_t>(i)]));
-    narrow(tile.out.row(i), v.format(), result.out.row(row));
+BITMMA_IN_ENVIRONMENT void write_tile(const QueryTile& tile, Attention& result) {
+  const TileResult computed = result_of(tile);
+  for (int i = 0; i < computed.out.rows(); ++i) {
+    const int query = tile.first_query + i, row = tile.head * tile.shape.queries + query;
+    result.lse(tile.head, query) = math::canonical(word(computed.lse[static_cast<size_t>(i)]));
+    narrow(computed.out.row(i), tile.kv.v.format(), result.out.row(row));
   }
-}
-
-/// Did cuDNN take its sm80 kernels of 64 queries for such a single query? With more keys or heads it takes one of 16
-/// queries x 128 keys, whose last bits differ from call to call.
-bool has_measured_choice(const AttentionShape& shape) {
-  const int keys = shape.keys;
-  return keys <= 32 || (keys > 40 && keys <= 65) || (keys <= 200 && keys > 65 && shape.heads <= 32);
-}
-
-/// Throws Error for what was not compared with a GPU.
-AttentionPlan cudnn_plan(const AttentionShape& shape, const AttentionOptions& options, AttentionPlan plan) {
-  const auto require = [](bool good, std::string_view field, const std::string& seen, std::string_view expected) {
-    if (!good)
-      throw Error({.field = std::string(field),
-                   .seen = seen,
-                   .expected = fmt::format("{}: nothing else of cuDNN is measured", expected)});
-  };
-  if (options.window_left >= 0 || options.window_right >= 0 || options.splits)
-    throw Error({.field = "window or splits", .seen = "given", .expected = "none: cuDNN's kernels have neither"});
-  const int size = shape.head_size;
-  if (shape.queries > 1 && options.kernel == AttentionKernel::cudnn) {
-    require(size <= 144 || std::ranges::count(large_cudnn_head_sizes, size) > 0, "head_size", std::to_string(size),
-            "a multiple of 8 up to 144, 160, 192 or 256");
-    plan.tile_queries = 64, plan.tile_keys = 128;
-    if (options.causal) plan.window_right = 0;
-    plan.masks = options.causal;
-    return plan;
-  }
-  require(shape.queries == 1, "queries", std::to_string(shape.queries), "1 for the sm80 kernel");
-  require(!options.causal, "causal", "true", "false for a single query");
-  require(size == 64 || size == 128, "head_size", std::to_string(size), "64 or 128 for a single query");
-  require(
-      options.kernel == AttentionKernel::cudnn_sm80 || has_measured_choice(shape), "keys",
-      fmt::format("{} of {}", shape.keys, counted(shape.heads, "head")),
-      "for a single query up to 32 keys, 41 to 65, or up to 200 of 32 heads; if sdpa_sm80_flash_fprop_wmma_f16_knob_3 "
-      "runs, name the kernel cudnn_sm80");
-  plan.kernel = AttentionKernel::cudnn_sm80;
-  plan.tile_queries = plan.tile_keys = 64;
-  return plan;
-}
-
-BITMMA_IN_ENVIRONMENT AttentionPlan plan_of(const AttentionShape& shape, const AttentionOptions& options) {
-  AttentionPlan plan{.kernel = options.kernel,
-                     .scale = options.scale.value_or(static_cast<float>(1.0 / std::sqrt(shape.head_size)))};
-  if (options.kernel == AttentionKernel::memory_efficient) {
-    if (shape.head_size > 128)
-      throw Error(
-          {.field = "head_size", .seen = std::to_string(shape.head_size), .expected = "a multiple of 8 up to 128"});
-    if (options.window_left >= 0 || options.window_right >= 0 || options.splits)
-      throw Error({.field = "window or splits",
-                   .seen = "given",
-                   .expected = "absent: the memory-efficient kernel has neither"});
-    plan.tile_queries = 64, plan.tile_keys = shape.head_size <= 64 ? 64 : 128;
-    if (options.causal) plan.window_right = 0;
-    plan.masks = options.causal;
-    return plan;
-  }
-  if (is_of_cudnn(options.kernel)) return cudnn_plan(shape, options, plan);
-  const TileRow& row = tiles_of(shape.head_size);
-  plan.tile_queries = row.queries, plan.tile_keys = row.keys;
-  plan.window_left = options.window_left >= shape.keys ? -1 : options.window_left;
-  plan.window_right = options.window_right >= shape.keys ? -1 : options.window_right;
-  // A single query sees all keys before it: the kernel then runs without the mask.
-  if (options.causal && shape.queries > 1) plan.window_right = 0;
-  plan.masks = plan.window_left >= 0 || plan.window_right >= 0;
-  // The heads that share a key head become the queries of one, where there is a single query and no window.
-  const bool joins_heads = shape.queries == 1 && plan.window_left < 0 && plan.window_right < 0;
-  const int heads = joins_heads ? shape.kv_heads : shape.heads,
-            queries = joins_heads ? shape.heads / shape.kv_heads : shape.queries;
-  const int key_tiles = ceil_div(shape.keys, row.split_keys);
-  plan.splits =
-      options.splits.value_or(splits_for(heads * ceil_div(queries, split_queries), options.multiprocessors, key_tiles));
-  if (plan.splits > 1) plan.tile_queries = split_queries, plan.tile_keys = row.split_keys;
-  return plan;
 }
 
 /// The result, still empty, of arguments that are right.
@@ -682,66 +407,27 @@ Attention attention_of(const AttentionPlan& plan, const AttentionShape& shape, c
   return {.out = Matrix(q.format(), q.rows(), q.cols()), .lse = Matrix(Format::f32, shape.heads, shape.queries)};
 }
 
-/// Of one head, as the instructions of the kernel read them.
-struct KeysAndValues {
-  Matrix k_transposed, v;
-};
 KeysAndValues head_of(const AttentionShape& shape, const Matrix& k, const Matrix& v, int kv_head) {
   const int first = kv_head * shape.keys;
   return {.k_transposed = operand_b(transposed(block_of(k, first, shape.keys, 0, shape.head_size))),
           .v = block_of(v, first, shape.keys, 0, shape.head_size)};
 }
 
-std::string_view kernel_of(const AttentionPlan& plan) {
-  if (plan.kernel == AttentionKernel::memory_efficient) return "memory-efficient: fmha_cutlassF";
-  if (plan.kernel == AttentionKernel::cudnn) return "cuDNN: sdpa_sm90_flash_fprop_wgmma_f16_knob_7";
-  if (plan.kernel == AttentionKernel::cudnn_sm80) return "cuDNN: sdpa_sm80_flash_fprop_wmma_f16_knob_3";
-  return plan.splits > 1 ? "FlashAttention-2: flash_fwd_splitkv_kernel and its combination"
-                         : "FlashAttention-2: flash_fwd_kernel";
-}
-
-void note_plan(operators::Notes& notes, const AttentionPlan& plan) {
-  const bool is_flash = plan.kernel == AttentionKernel::flash_2;
-  notes.choose("kernel", std::string(kernel_of(plan)));
+void note_plan(Notes& notes, const AttentionPlan& plan) {
+  const AttentionSteps& steps = attention_steps_of(plan.kernel);
+  notes.choose("kernel", std::string(title_of(plan)));
   notes.choose("tile", fmt::format("{} queries x {} keys, the {} keys first", plan.tile_queries, plan.tile_keys,
-                                   is_flash ? "last" : "first"));
+                                   steps.takes_last_keys_first ? "last" : "first"));
   if (plan.splits > 1) notes.choose("splits", std::to_string(plan.splits));
   if (plan.window_left >= 0) notes.choose("keys before the query's own", std::to_string(plan.window_left));
   if (plan.window_right >= 0) notes.choose("keys after the query's own", std::to_string(plan.window_right));
   notes.choose("scale", print_value(Format::f32, word(plan.scale)));
-  if (is_flash || plan.kernel == AttentionKernel::cudnn)
-    notes.choose("scale2", fmt::format("{}: scale * log2(e), {}", print_value(Format::f32, word(scale2_of(plan))),
-                                       is_flash ? "in f64, rounded to f32" : "to nearest even"));
+  if (steps.scale2.compute)
+    notes.choose("scale2", fmt::format("{}: {}, {}", print_value(Format::f32, word(constants_of(plan).scale2)),
+                                       steps.scale2.operation, steps.scale2.rounding));
 }
 
 }  // namespace
-
-std::string_view print(AttentionKernel kernel) { return kernel_names[static_cast<size_t>(kernel)]; }
-
-AttentionKernel parse_attention_kernel(std::string_view name) {
-  const auto found = std::ranges::find(kernel_names, name);
-  if (found == kernel_names.end())
-    throw Error({.field = "backend",
-                 .seen = shortened(name),
-                 .expected = fmt::format("{}: PyTorch's FLASH_ATTENTION, EFFICIENT_ATTENTION and CUDNN_ATTENTION",
-                                         fmt::join(kernel_names, ", "))});
-  return static_cast<AttentionKernel>(found - kernel_names.begin());
-}
-
-AttentionPlan attention_plan(const AttentionShape& shape, const AttentionOptions& options) {
-  require_shape(shape);
-  if (options.multiprocessors < 1)
-    throw Error({.field = "multiprocessors", .seen = std::to_string(options.multiprocessors), .expected = "1 or more"});
-  const math::IeeeEnvironment environment;
-  AttentionPlan plan = plan_of(shape, options);
-  require_plan(plan);
-  return plan;
-}
-
-std::string print(const AttentionPlan& plan) {
-  return fmt::format("{}, {} queries x {} keys, {}, scale {}", kernel_of(plan), plan.tile_queries, plan.tile_keys,
-                     counted(plan.splits, "split"), print_value(Format::f32, word(plan.scale)));
-}
 
 Attention attention(const AttentionPlan& plan, const AttentionShape& shape, const Matrix& q, const Matrix& k,
                     const Matrix& v, int threads) {
@@ -757,7 +443,9 @@ Attention attention(const AttentionPlan& plan, const AttentionShape& shape, cons
     // The last tiles see the most keys: first come those that take long.
     const int tile = tiles_of_head - 1 - static_cast<int>(i) % tiles_of_head;
     const math::IeeeEnvironment environment_of_thread;
-    write_tile(plan, shape, q_operand, kv.k_transposed, kv.v, head, tile * plan.tile_queries, nullptr, result);
+    write_tile(
+        {.plan = plan, .shape = shape, .q = q_operand, .kv = kv, .head = head, .first_query = tile * plan.tile_queries},
+        result);
   });
   return result;
 }
@@ -765,16 +453,22 @@ Attention attention(const AttentionPlan& plan, const AttentionShape& shape, cons
 OperatorTrace trace_attention(const AttentionPlan& plan, const AttentionShape& shape, const Matrix& q, const Matrix& k,
                               const Matrix& v, int head, int query, int col) {
   Attention result = attention_of(plan, shape, q, k, v);
-  operators::require_place("head", head, shape.heads);
-  operators::require_place("query", query, shape.queries);
-  OperatorTrace trace =
-      operators::trace_of("attention", result.out, head * shape.queries + query, col, [&](operators::Notes& notes) {
-        note_plan(notes, plan);
-        const KeysAndValues kv = head_of(shape, k, v, head / (shape.heads / shape.kv_heads));
-        const int row = query % plan.tile_queries;
-        const Watched watched{.notes = notes, .row = row, .col = col};
-        write_tile(plan, shape, operand_a(q), kv.k_transposed, kv.v, head, query - row, &watched, result);
-      });
+  require_place("head", head, shape.heads);
+  require_place("query", query, shape.queries);
+  OperatorTrace trace = trace_of("attention", result.out, head * shape.queries + query, col, [&](Notes& notes) {
+    note_plan(notes, plan);
+    const KeysAndValues kv = head_of(shape, k, v, head / (shape.heads / shape.kv_heads));
+    const int row = query % plan.tile_queries;
+    const Watched watched{.notes = notes, .row = row, .col = col};
+    write_tile({.plan = plan,
+                .shape = shape,
+                .q = operand_a(q),
+                .kv = kv,
+                .head = head,
+                .first_query = query - row,
+                .watched = &watched},
+               result);
+  });
   trace.output = {head, query, col};
   return trace;
 }

@@ -74,7 +74,7 @@ int noted_result(uint32_t a, uint32_t b) {
   return result_of<flush.noted(), Code>(x, y).from;
 }
 
-struct Row {
+struct FunctionRow {
   CFunction function;
   std::array<CLoop, cpu_levels.size()> loops;  // by CpuLevel
   CNoted noted;
@@ -83,7 +83,7 @@ struct Row {
 using enum CCompiler;
 
 template <Flush flush, typename Code>
-constexpr Row row(std::string_view name, CCompiler compiler, Code) {
+constexpr FunctionRow row(std::string_view name, CCompiler compiler, Code) {
   return {.function = {.name = name,
                        .compiler = compiler,
                        .operands = operands_of<Code>,
@@ -92,7 +92,7 @@ constexpr Row row(std::string_view name, CCompiler compiler, Code) {
           .noted = noted_result<flush, Code>};
 }
 
-constexpr auto rows = std::to_array<Row>({
+constexpr auto rows = std::to_array<FunctionRow>({
     row<Flush::none>("expf", cuda_13, [](auto x) { return math::exp(x); }),
     row<Flush::none>("exp2f", cuda_13, [](auto x) { return math::ex2(x); }),
     row<Flush::none>("exp10f", cuda_13, [](auto x) { return math::exp10(x); }),
@@ -174,18 +174,18 @@ constexpr auto rows = std::to_array<Row>({
     row<Flush::calls>("libdevice.fast_powf", triton_3_6, [](auto x, auto y) { return math::fast_pow(x, y); }),
 });
 
-const Row& row_of(const CFunction& function) {
-  const auto found = std::ranges::find(rows, function, &Row::function);
-  if (found != rows.end()) return *found;
+const FunctionRow& row_of(const CFunction& function) {
+  const auto row = std::ranges::find(rows, function, &FunctionRow::function);
+  if (row != rows.end()) return *row;
   throw Error({.code = ViolationCode::unknown_name,
                .field = "function",
                .seen = print(function),
                .expected = "a function of c_functions()"});
 }
 
-void run(const Row& found, const uint32_t* a, const uint32_t* b, uint32_t* results, std::size_t count) {
+void run(const FunctionRow& row, const uint32_t* a, const uint32_t* b, uint32_t* results, std::size_t count) {
   const math::IeeeEnvironment environment;
-  at_cpu_level(found.loops)(a, b, results, count);
+  at_cpu_level(row.loops)(a, b, results, count);
 }
 
 }  // namespace
@@ -193,7 +193,7 @@ void run(const Row& found, const uint32_t* a, const uint32_t* b, uint32_t* resul
 const std::vector<CFunction>& c_functions() {
   static const std::vector<CFunction> all = [] {
     std::vector<CFunction> functions;
-    for (const Row& row : rows) functions.push_back(row.function);
+    for (const FunctionRow& row : rows) functions.push_back(row.function);
     return functions;
   }();
   return all;
@@ -205,8 +205,8 @@ std::string print(const CFunction& function) {
 
 const CFunction& parse_c_function(std::string_view text) {
   const auto is_named = [text](const CFunction& function) { return text == function.name || text == print(function); };
-  const auto found = std::ranges::find_if(c_functions(), is_named);
-  if (found != c_functions().end()) return *found;
+  const auto match = std::ranges::find_if(c_functions(), is_named);
+  if (match != c_functions().end()) return *match;
   std::vector<std::string> names, alone;
   for (const CFunction& function : c_functions()) {
     names.push_back(print(function));
@@ -229,25 +229,25 @@ uint32_t compute(const CFunction& function, uint32_t a, uint32_t b) {
 
 void compute(const CFunction& function, std::span<const uint32_t> a, std::span<const uint32_t> b,
              std::span<uint32_t> results) {
-  const Row& found = row_of(function);
-  const std::array given{a, b};
+  const FunctionRow& row = row_of(function);
+  const std::array operands{a, b};
   for (int i = 0; i < 2; ++i) {
     const std::size_t wanted = i < function.operands ? results.size() : 0;
-    if (given[static_cast<std::size_t>(i)].size() == wanted) continue;
+    if (operands[static_cast<std::size_t>(i)].size() == wanted) continue;
     throw Error({.field = fmt::format("operand {} of {}", i + 1, print(function)),
-                 .seen = counted(static_cast<int64_t>(given[static_cast<std::size_t>(i)].size()), "word"),
+                 .seen = counted(static_cast<int64_t>(operands[static_cast<std::size_t>(i)].size()), "word"),
                  .expected = counted(static_cast<int64_t>(wanted), "word")});
   }
-  run(found, a.data(), b.data(), results.data(), results.size());
+  run(row, a.data(), b.data(), results.data(), results.size());
 }
 
 std::vector<WordStep> steps_of(const CFunction& function, uint32_t a, uint32_t b) {
-  const Row& found = row_of(function);
+  const FunctionRow& row = row_of(function);
   std::vector<math::Note> notes;
   const int last = [&] {
     const math::IeeeEnvironment environment;
     math::notes = &notes;
-    const int note = found.noted(a, b);
+    const int note = row.noted(a, b);
     math::notes = nullptr;
     return note;
   }();

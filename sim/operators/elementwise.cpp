@@ -20,8 +20,8 @@ using namespace operators;
 
 const ElementwiseFunction& function_named(std::string_view name) {
   const auto& all = elementwise_functions();
-  const auto found = std::ranges::find(all, name, &ElementwiseFunction::name);
-  if (found != all.end()) return *found;
+  const auto row = std::ranges::find(all, name, &ElementwiseFunction::name);
+  if (row != all.end()) return *row;
   std::vector<std::string_view> names;
   for (const ElementwiseFunction& function : all) names.push_back(function.name);
   throw Error(

@@ -68,15 +68,15 @@ Scale vectorized(std::span<const float> x, float eps, bool rms, Notes* notes) {
       const float inverse = 1.0F / count;
       for (std::size_t thread = 0; thread < last; ++thread) {
         Moments& own = threads[thread];
-        const float one = x[first + 4 * thread + place];
+        const float element = x[first + 4 * thread + place];
         if (rms) {
-          own.squares = std::fma(one, one, own.squares);
+          own.squares = std::fma(element, element, own.squares);
           continue;
         }
-        const float delta = one - own.mean;
+        const float delta = element - own.mean;
         own.count = count;
         own.mean = std::fma(delta, inverse, own.mean);
-        own.squares = std::fma(delta, one - own.mean, own.squares);
+        own.squares = std::fma(delta, element - own.mean, own.squares);
       }
     }
   }
@@ -183,13 +183,14 @@ void norm_row(NormCall& call, int row, int col, Notes* notes) {
   const std::vector<float> x = row_of(call.x, row);
   const Scale scale = in_vectors ? vectorized(x, call.eps, rms, notes) : by_moments(x, call.eps, rms, notes);
   const auto element = [&](std::size_t i, Notes* own) {
-    const auto note = [own](const char* what, std::string_view operation, std::string_view rounding, float one) {
-      if (own) own->add(what, std::string(operation), rounding, words_of(one));
-      return one;
+    const auto note = [own](const char* what, std::string_view operation, std::string_view rounding, float result) {
+      if (own) own->add(what, std::string(operation), rounding, words_of(result));
+      return result;
     };
     note("x", "of the column, widened to f32", is_exact, x[i]);
     const float centred = rms ? x[i] : note("difference", "x - mean", to_nearest, x[i] - scale.mean);
-    // A bias alone is joined with the product, but of a vector's first number it is added to it.
+    // Without a weight the bias joins the product in an fma, except in the first element of each vector: there it is
+    // added separately.
     const bool has_bias_alone = call.bias && !call.weight, adds = has_bias_alone && in_vectors && i % 4 == 0;
     if (has_bias_alone && !adds)
       return note("biased", "fma(rstd, difference, bias)", to_nearest, std::fma(scale.rstd, centred, call.biases[i]));

@@ -23,7 +23,7 @@ inline std::vector<uint32_t> words_of(float value) { return {std::bit_cast<uint3
 inline std::vector<uint32_t> words_of(std::span<const uint32_t> words) { return {words.begin(), words.end()}; }
 inline std::vector<uint32_t> words_of(std::span<const float> values) {
   std::vector<uint32_t> words(values.size());
-  std::ranges::transform(values, words.begin(), [](float one) { return std::bit_cast<uint32_t>(one); });
+  std::ranges::transform(values, words.begin(), [](float number) { return std::bit_cast<uint32_t>(number); });
   return words;
 }
 

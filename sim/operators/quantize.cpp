@@ -93,9 +93,11 @@ struct Settings {
   TorchDevice torch;
 };
 
-constexpr MathInstruction rcp_approx{.operation = MathOperation::rcp, .accuracy = MathAccuracy::approx, .ftz = true};
-constexpr MathInstruction ex2_approx{.operation = MathOperation::ex2, .accuracy = MathAccuracy::approx, .ftz = true};
-constexpr MathInstruction div_full{.operation = MathOperation::div, .accuracy = MathAccuracy::full};
+constexpr MathInstruction approximate_rcp{
+    .operation = MathOperation::rcp, .accuracy = MathAccuracy::approx, .ftz = true};
+constexpr MathInstruction approximate_ex2{
+    .operation = MathOperation::ex2, .accuracy = MathAccuracy::approx, .ftz = true};
+constexpr MathInstruction full_division{.operation = MathOperation::div, .accuracy = MathAccuracy::full};
 
 uint32_t converted(Format from, uint64_t code, Format to, Rounding rounding = Rounding::nearest_even,
                    Overflow overflow = Overflow::infinity) {
@@ -138,7 +140,7 @@ int power_of(ScaleRounding rounding, Format element, uint32_t scale) {
 }
 
 /// f32(largest * (1 / max(a, 1e-12))) with every operation in f64.
-uint32_t inverse_in_double(Format element, uint32_t a) {
+uint32_t f64_inverse(Format element, uint32_t a) {
   const auto wide = [](Format from, uint64_t code) {
     return convert(from, code, Format::f64, Rounding::nearest_even, Overflow::infinity);
   };
@@ -160,9 +162,9 @@ uint32_t result_of(const Settings& settings, const QuantizeStep& step, Values& v
     case QuantizeOp::div: return f32.div(a, b);
     case QuantizeOp::div_number:
       return settings.torch == TorchDevice::cuda ? f32.mul(a, f32.div(one_f32, b)) : f32.div(a, b);
-    case QuantizeOp::div_full: return static_cast<uint32_t>(compute(div_full, a, b));
-    case QuantizeOp::rcp_approx: return static_cast<uint32_t>(compute(rcp_approx, a));
-    case QuantizeOp::ex2_approx: return static_cast<uint32_t>(compute(ex2_approx, a));
+    case QuantizeOp::div_full: return static_cast<uint32_t>(compute(full_division, a, b));
+    case QuantizeOp::rcp_approx: return static_cast<uint32_t>(compute(approximate_rcp, a));
+    case QuantizeOp::ex2_approx: return static_cast<uint32_t>(compute(approximate_ex2, a));
     case QuantizeOp::exponent_of: {
       const int exponent = power_of(ScaleRounding::floor_power, settings.recipe.element, a);
       return std::bit_cast<uint32_t>(static_cast<float>(exponent));
@@ -178,7 +180,7 @@ uint32_t result_of(const Settings& settings, const QuantizeStep& step, Values& v
     case QuantizeOp::one_if_zero: return is_zero(f32.take(b)) ? one_f32 : a;
     case QuantizeOp::zero_if_zero: return is_zero(f32.take(b)) ? 0 : a;
     case QuantizeOp::one_if_code_zero: return values.code == 0 ? one_f32 : a;
-    case QuantizeOp::inverse_in_double: return inverse_in_double(settings.recipe.element, a);
+    case QuantizeOp::inverse_in_double: return f64_inverse(settings.recipe.element, a);
     case QuantizeOp::power_below: return a & infinity_f32;
     case QuantizeOp::power_of_log2: {
       const int exponent = power_of(ScaleRounding::floor_log2_f32, settings.recipe.element, a);
@@ -249,7 +251,7 @@ uint32_t code_of_element(const Settings& settings, uint32_t y) {
 uint32_t scaled(const Settings& settings, uint32_t x, uint32_t factor) {
   switch (settings.recipe.element_op) {
     case QuantizeOp::div: return settings.f32.div(x, factor);
-    case QuantizeOp::div_full: return static_cast<uint32_t>(compute(div_full, x, factor));
+    case QuantizeOp::div_full: return static_cast<uint32_t>(compute(full_division, x, factor));
     default: return settings.f32.mul(x, factor);
   }
 }

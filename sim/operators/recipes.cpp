@@ -395,11 +395,11 @@ const std::vector<QuantizeRecipe>& quantize_recipes() {
 
 const QuantizeRecipe& recipe_named(std::string_view name) {
   const std::vector<QuantizeRecipe>& all = quantize_recipes();
-  const auto found = std::ranges::find(all, name, &QuantizeRecipe::name);
-  if (found != all.end()) return *found;
+  const auto row = std::ranges::find(all, name, &QuantizeRecipe::name);
+  if (row != all.end()) return *row;
   std::vector<std::string> names = row_names(all), containing;
-  for (const std::string& one : names) {
-    if (!name.empty() && one.find(name) != std::string::npos) containing.push_back(one);
+  for (const std::string& known : names) {
+    if (!name.empty() && known.find(name) != std::string::npos) containing.push_back(known);
   }
   const std::string near = nearest(name, names);
   throw Error({.code = ViolationCode::unknown_name,

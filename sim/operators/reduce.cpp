@@ -21,7 +21,7 @@ constexpr std::array<std::string_view, 4> reduction_names{"sum", "mean", "amax",
 
 constexpr int64_t most_threads = 512, warp = 32;
 
-int64_t power_below(int64_t n) {
+int64_t largest_power_of_2(int64_t n) {
   return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(n, 1))));
 }
 
@@ -49,7 +49,8 @@ Spread spread_of(int64_t outputs, int64_t inputs, bool is_contiguous, int64_t ve
     dim0 /= together;
   }
   const int64_t most = most_threads / together;
-  const int64_t power0 = dim0 < most ? power_below(dim0) : most, power1 = dim1 < most ? power_below(dim1) : most;
+  const int64_t power0 = dim0 < most ? largest_power_of_2(dim0) : most,
+                power1 = dim1 < most ? largest_power_of_2(dim1) : most;
   spread.width = std::min(power0, warp);
   spread.height = std::min(power1, most / spread.width);
   spread.width = std::min(power0, most / spread.height);
@@ -186,11 +187,11 @@ int first_largest(std::span<const float> x) {
 /// A reduction of checked arguments.
 class Reduction {
  public:
-  Reduction(const Matrix& given, const ReduceOptions& options)
+  Reduction(const Matrix& matrix, const ReduceOptions& options)
       : options_(options),
-        turned_(options.over_rows ? transposed(given) : Matrix()),
-        x_(options.over_rows ? turned_ : given) {
-    require_floats("x", given);
+        turned_(options.over_rows ? transposed(matrix) : Matrix()),
+        x_(options.over_rows ? turned_ : matrix) {
+    require_floats("x", matrix);
     if (options.over_rows) options_.of = {};
     require_rows(options_.of, x_);
     if (options.multiprocessors < 1)
@@ -257,12 +258,12 @@ class Reduction {
 std::string_view print(RowReduction what) { return reduction_names[static_cast<std::size_t>(what)]; }
 
 RowReduction parse_row_reduction(std::string_view name) {
-  const auto found = std::ranges::find(reduction_names, name);
-  if (found == reduction_names.end())
+  const auto row = std::ranges::find(reduction_names, name);
+  if (row == reduction_names.end())
     throw Error({.field = "reduction",
                  .seen = shortened(name),
                  .expected = fmt::format("{}", fmt::join(reduction_names, ", "))});
-  return static_cast<RowReduction>(found - reduction_names.begin());
+  return static_cast<RowReduction>(row - reduction_names.begin());
 }
 
 Matrix reduce(const Matrix& x, const ReduceOptions& options) {

@@ -118,7 +118,7 @@ void softmax_row(const Matrix& x, const SoftmaxOptions& options, int row, Matrix
   float largest = is_warp ? -std::numeric_limits<float>::infinity() : std::numeric_limits<float>::lowest();
   for (const float value : values) largest = std::fmax(largest, value);
   std::vector<float> e(values.size());
-  std::ranges::transform(values, e.begin(), [&](float one) { return one - largest; });
+  std::ranges::transform(values, e.begin(), [&](float element) { return element - largest; });
   const std::vector<float> differences = options.logarithm ? e : std::vector<float>{};
   if (notes) {
     notes->add("x", fmt::format("row {}, column {}, widened to f32", row, col), is_exact, words_of(values[at]));
@@ -133,10 +133,10 @@ void softmax_row(const Matrix& x, const SoftmaxOptions& options, int row, Matrix
   if (notes) notes->add("sum", "what the joins leave", is_exact, words_of(sum));
   if (options.logarithm) {
     const float logarithm = value(compute(logf, word(sum)));
-    std::ranges::transform(differences, e.begin(), [&](float one) { return one - logarithm; });
+    std::ranges::transform(differences, e.begin(), [&](float difference) { return difference - logarithm; });
     if (notes) notes->add("logarithm", "logf(sum)", print(logf), words_of(logarithm));
   } else {
-    for (float& one : e) one = one / sum;
+    for (float& exponential : e) exponential = exponential / sum;
   }
   if (notes)
     notes->add(options.logarithm ? "result" : "quotient",

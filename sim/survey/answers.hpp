@@ -16,7 +16,7 @@ namespace bitmma::survey {
 inline constexpr TargetSet blackwell = with_own_rows(target_sets::tcgen05);
 
 /// The state after the model ran the instruction.
-State executed(const Asked& asked);
+State executed(const Trial& trial);
 
 /// The model's behaviour, which is the first answer of a question.
 inline Answer model_answer(std::string_view text) { return {text, executed}; }
@@ -25,9 +25,9 @@ inline Answer model_answer(std::string_view text) { return {text, executed}; }
 template <typename Base, typename Change>
 Ask drawn(Base base, Change change) {
   return [base, change](const Question& question, Target target, RandomStream& random) {
-    Asked asked = base(question, target, random);
-    change(asked, random);
-    return asked;
+    Trial trial = base(question, target, random);
+    change(trial, random);
+    return trial;
   };
 }
 
@@ -38,8 +38,8 @@ inline size_t index_of(const State& state, const TmemPlace& place) {
 
 /// Calls change(word, row, col) for every cell that holds an element of D.
 template <typename Change>
-void for_cells_of_d(const Asked& asked, State& after, Change change) {
-  const PlaceMap map(asked.instruction, asked.target, asked.before, Role::d);
+void for_cells_of_d(const Trial& trial, State& after, Change change) {
+  const PlaceMap map(trial.instruction, trial.target, trial.before, Role::d);
   const std::span<uint32_t> words = after.writable_words(Field::tmem);
   for (int row = 0; row < map.rows(); ++row) {
     for (int col = 0; col < map.cols(); ++col)

@@ -29,16 +29,16 @@ State rule_state(const SurveyUnit& unit, const Operands& operands, uint64_t seed
 
 const Question& question_of(const SurveyUnit& unit) {
   static const std::vector<Question> all = questions();
-  const auto found = std::ranges::find(all, unit.question, &Question::name);
-  if (found != all.end()) return *found;
+  const auto question = std::ranges::find(all, unit.question, &Question::name);
+  if (question != all.end()) return *question;
   throw Error({.code = ViolationCode::unknown_name,
                .field = "question",
                .seen = unit.question,
                .expected = "a distribution of this version"});
 }
 
-std::vector<Asked> asked_of(const SurveyUnit& unit, const Question& question, uint64_t seed) {
-  std::vector<Asked> all;
+std::vector<Trial> trials_of(const SurveyUnit& unit, const Question& question, uint64_t seed) {
+  std::vector<Trial> all;
   for (int i = 0; i < question_cases; ++i) {
     RandomStream random(seed ^ hash_of(unit.name), static_cast<uint64_t>(i));
     all.push_back(question.ask(question, unit.target, random));

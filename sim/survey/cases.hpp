@@ -19,7 +19,7 @@ inline constexpr int question_cases = 3;
 State rule_state(const SurveyUnit& unit, const Operands& operands, uint64_t seed, size_t index);
 
 /// The cases of a question. Throws Error for a question that this version does not have.
-std::vector<Asked> asked_of(const SurveyUnit& unit, const Question& question, uint64_t seed);
+std::vector<Trial> trials_of(const SurveyUnit& unit, const Question& question, uint64_t seed);
 const Question& question_of(const SurveyUnit& unit);
 
 /// The number of rows of D that a rule's case compares and a report keeps: about 32 outputs. Random cases cover the

@@ -77,42 +77,43 @@ std::vector<std::vector<std::string>> table_of(const std::vector<SurveyFinding>&
 
 Report describe(const ReadSurvey& survey, bool all) {
   const SurveyReport& report = survey.report;
-  Report found{{"file", survey.path}};
-  found.update(origin_of(report))
+  Report description{{"file", survey.path}};
+  description.update(origin_of(report))
       .update({{"bitmma", report.version}, {"seed", report.seed}, {"seconds", report.seconds}});
-  found.add_text(fmt::format("{}: {}; {}, seed {}, {} s", survey.path, print_origin(report), report.version,
-                             report.seed, print_seconds(report.seconds)));
+  description.add_text(fmt::format("{}: {}; {}, seed {}, {} s", survey.path, print_origin(report), report.version,
+                                   report.seed, print_seconds(report.seconds)));
   if (report.is_rehearsal())
-    found.add_text("a rehearsal: the model answered in place of a GPU, which proves nothing", Tone::warning);
-  found.add_text("").add_text(table_of(survey.findings));
+    description.add_text("a rehearsal: the model answered in place of a GPU, which proves nothing", Tone::warning);
+  description.add_text("").add_text(table_of(survey.findings));
   Report findings = Report::list();
   for (const SurveyFinding& finding : survey.findings) {
     findings.append(describe(finding, report.target));
     // Count units that were not run; show units that were run without an answer.
     const bool is_news = finding.ask == SurveyAsk::question || finding.verdict != SurveyVerdict::confirmed;
-    if (report.find(finding.unit) && (all || is_news)) add_finding(found, finding);
+    if (report.find(finding.unit) && (all || is_news)) add_finding(description, finding);
   }
   const Confirmed news = confirmed_by(report, survey.findings);
   if (!news.empty()) {
-    found.add_text("");
-    found.add_text(fmt::format("{} and {} would become measured; to write them, run bitmma survey read --confirmed {}",
-                               counted(static_cast<int64_t>(news.rules.size()), "row"),
-                               counted(static_cast<int64_t>(news.choices.size()), "choice"), survey.path));
+    description.add_text("");
+    description.add_text(
+        fmt::format("{} and {} would become measured; to write them, run bitmma survey read --confirmed {}",
+                    counted(static_cast<int64_t>(news.rules.size()), "row"),
+                    counted(static_cast<int64_t>(news.choices.size()), "choice"), survey.path));
   }
-  return found.add("findings", std::move(findings));
+  return description.add("findings", std::move(findings));
 }
 
 /// Lists units with different answers from GPUs of one target.
 void add_contradictions(Report& report, const std::vector<ReadSurvey>& surveys) {
-  std::map<std::pair<Target, std::string>, std::map<std::string, std::string>> found;
+  std::map<std::pair<Target, std::string>, std::map<std::string, std::string>> by_unit;
   for (const ReadSurvey& survey : surveys) {
     if (survey.report.is_rehearsal()) continue;
     for (const SurveyFinding& finding : survey.findings) {
       if (finding.verdict == SurveyVerdict::confirmed || finding.verdict == SurveyVerdict::refuted)
-        found[{survey.report.target, finding.unit}][finding.found].append(fmt::format(" {}", survey.report.gpu));
+        by_unit[{survey.report.target, finding.unit}][finding.found].append(fmt::format(" {}", survey.report.gpu));
     }
   }
-  for (const auto& [unit, answers] : found) {
+  for (const auto& [unit, answers] : by_unit) {
     if (answers.size() < 2) continue;
     report.add_text("");
     report.add_text(fmt::format("GPUs differ: {}", unit.second), Tone::warning);
@@ -128,18 +129,18 @@ Report describe(const SurveyReport& report) {
     answered += record.end == SurveyEnd::answered ? 1 : 0;
     mismatches += record.random_mismatches;
   }
-  const size_t asked = report.records.size();
-  Report found = origin_of(report);
-  found.update({{"bitmma", report.version},
-                {"seed", report.seed},
-                {"seconds", report.seconds},
-                {"units", report.units},
-                {"asked", asked},
-                {"answered", answered},
-                {"mismatches", mismatches}});
-  return found.add_text(fmt::format("{}: {} of {} asked, {} answered, {} of random cases differ from the model; {} s",
-                                    print_origin(report), asked, counted(report.units, "unit"), answered,
-                                    counted(mismatches, "output"), print_seconds(report.seconds)));
+  const size_t recorded = report.records.size();
+  Report description = origin_of(report);
+  description.update({{"bitmma", report.version},
+                      {"seed", report.seed},
+                      {"seconds", report.seconds},
+                      {"units", report.units},
+                      {"asked", recorded},
+                      {"answered", answered},
+                      {"mismatches", mismatches}});
+  return description.add_text(fmt::format(
+      "{}: {} of {} asked, {} answered, {} of random cases differ from the model; {} s", print_origin(report), recorded,
+      counted(report.units, "unit"), answered, counted(mismatches, "output"), print_seconds(report.seconds)));
 }
 
 Report describe(const std::vector<ReadSurvey>& surveys, bool all) {

@@ -117,25 +117,26 @@ void read_rule(const Reading& reading) {
   } else if (reading.search || finding.mismatches > 0) {
     finding.searched = true;
     search.observe(*observations);
-    const FoundRule found = search.result();
+    const FoundRule result = search.result();
     // The report may lack the cases that separate these rules, by omission or because its writer did not know them.
     if (finding.mismatches == 0 && finding.verdict == SurveyVerdict::confirmed && !search.is_exhausted())
       leave_open("other cases would distinguish the remaining rules");
-    if (finding.mismatches == 0 && found.rule != row) {  // the search must find the row if it gives every bit
+    if (finding.mismatches == 0 && result.rule != row) {  // the search must find the row if it gives every bit
       finding.verdict = SurveyVerdict::undecided;
-      finding.found = found.rule ? print_rule(*found.rule) : "no rule of the search";
+      finding.found = result.rule ? print_rule(*result.rule) : "no rule of the search";
     }
     if (finding.mismatches > 0) {
-      const bool is_known = found.rule || !found.contradictions.empty();
+      const bool is_known = result.rule || !result.contradictions.empty();
       finding.verdict = is_known ? SurveyVerdict::refuted : SurveyVerdict::unknown;
-      finding.found = found.rule      ? print_rule(*found.rule)
-                      : is_known      ? "another rule for facts that the instruction itself defines"
-                      : found.nearest ? fmt::format("no rule of the search; the nearest, {}, misses {} of {} outputs",
-                                                    print_rule(*found.nearest), found.nearest_mismatches, found.outputs)
-                                      : "no rule of the search";
-      finding.details = differences(row, found);
+      finding.found = result.rule ? print_rule(*result.rule)
+                      : is_known  ? "another rule for facts that the instruction itself defines"
+                      : result.nearest
+                          ? fmt::format("no rule of the search; the nearest, {}, misses {} of {} outputs",
+                                        print_rule(*result.nearest), result.nearest_mismatches, result.outputs)
+                          : "no rule of the search";
+      finding.details = differences(row, result);
     }
-    add_open_facts(finding, "open: ", found.facts);
+    add_open_facts(finding, "open: ", result.facts);
   }
   if (!finding.searched) add_open_facts(finding, "open according to the report: ", reading.record.facts);
 }
@@ -226,18 +227,18 @@ void read_question(const Reading& reading) {
   SurveyFinding& finding = reading.finding;
   const Question& question = question_of(reading.unit);
   finding.choice = question.choice;
-  const std::vector<Asked> asked = asked_of(reading.unit, question, reading.report.seed);
+  const std::vector<Trial> trials = trials_of(reading.unit, question, reading.report.seed);
   Hash inputs;
-  for (const Asked& one : asked) inputs.add(one.before);
+  for (const Trial& trial : trials) inputs.add(trial.before);
   if (inputs.value() != reading.record.inputs_hash ||
-      reading.record.question_cases != static_cast<int64_t>(asked.size()))
+      reading.record.question_cases != static_cast<int64_t>(trials.size()))
     return call_unreadable(finding, "the cases differ from those of this version");
   std::vector<std::string_view> fitting;
   for (const Answer& answer : question.answers) {
     std::vector<uint8_t> expected;
     try {
-      for (const Asked& one : asked) {
-        const std::vector<uint8_t> bytes = written_bytes(one.instruction, answer.after(one));
+      for (const Trial& trial : trials) {
+        const std::vector<uint8_t> bytes = written_bytes(trial.instruction, answer.after(trial));
         expected.insert(expected.end(), bytes.begin(), bytes.end());
       }
     } catch (const Error&) {  // the answer would read outside the image
@@ -270,12 +271,12 @@ void read_question(const Reading& reading) {
 
 /// The choices that the finding concerns: its own, and those that the unit's instruction exposes.
 std::set<Choice> choices_of_finding(const SurveyFinding& finding, const std::vector<SurveyUnit>& units) {
-  std::set<Choice> found;
-  if (finding.choice) found.insert(*finding.choice);
+  std::set<Choice> choices;
+  if (finding.choice) choices.insert(*finding.choice);
   const auto unit = std::ranges::find(units, finding.unit, &SurveyUnit::name);
-  if (unit == units.end()) return found;
-  for (const Choice shown : choices_of(unit->instruction, unit->target)) found.insert(shown);
-  return found;
+  if (unit == units.end()) return choices;
+  for (const Choice shown : choices_of(unit->instruction, unit->target)) choices.insert(shown);
+  return choices;
 }
 
 }  // namespace
@@ -325,11 +326,11 @@ int64_t ReadSurvey::count(SurveyVerdict verdict) const {
 }
 
 Confirmed confirmed_by(const SurveyReport& report, const std::vector<SurveyFinding>& findings) {
-  Confirmed found;
-  if (report.is_rehearsal()) return found;
+  Confirmed confirmed;
+  if (report.is_rehearsal()) return confirmed;
   const std::string gpu = printable(fmt::format("{}, driver {}, {}", report.gpu, report.driver, report.date));
   const std::vector<SurveyUnit> units = survey_units(report.target);
-  if (!strangers_of(report, units).empty()) return found;  // from another GPU or another version
+  if (!strangers_of(report, units).empty()) return confirmed;  // from another GPU or another version
   const auto verdict_of = [&](const SurveyUnit& unit) {
     const auto known = std::ranges::find(findings, unit.name, &SurveyFinding::unit);
     return known == findings.end() ? SurveyVerdict::not_run : known->verdict;
@@ -345,7 +346,7 @@ Confirmed confirmed_by(const SurveyReport& report, const std::vector<SurveyFindi
   };
   for (const SurveyFinding& finding : findings) {
     if (finding.choice && !is_confirmed(*finding.choice, report.target) && is_settled(*finding.choice)) {
-      found.add({.choices = {{report.target, *finding.choice, gpu}}});
+      confirmed.add({.choices = {{report.target, *finding.choice, gpu}}});
     }
     // To confirm a row, the search must find its rule, and no unit of the row may contradict it.
     if (!finding.row || finding.ask != SurveyAsk::rule || !finding.searched ||
@@ -359,9 +360,9 @@ Confirmed confirmed_by(const SurveyReport& report, const std::vector<SurveyFindi
               (other.searched || other.ask != SurveyAsk::rule) && other.compared_random_cases);
     });
     if (all_confirmed)
-      found.add({.rules = {{report.target, row.family, row.inputs, row.output, row.scaling, row.quad_pairs, gpu}}});
+      confirmed.add({.rules = {{report.target, row.family, row.inputs, row.output, row.scaling, row.quad_pairs, gpu}}});
   }
-  return found;
+  return confirmed;
 }
 
 Confirmed confirmed_by_all(const std::vector<ReadSurvey>& surveys) {

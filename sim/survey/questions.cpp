@@ -25,12 +25,12 @@ constexpr TargetSet with_scaled_d{Target::sm_100a, Target::sm_103a, Target::sm_1
 /// The model's answer for a changed state: what the hardware would return if it read the state that way. Cells that are
 /// only read keep their original words.
 template <typename Change>
-std::function<State(const Asked&)> as_if(Change change) {
-  return [change](const Asked& asked) {
-    Asked other = asked;
+std::function<State(const Trial&)> as_if(Change change) {
+  return [change](const Trial& trial) {
+    Trial other = trial;
     change(other);
     State after = executed(other);
-    const std::span<const uint32_t> before = asked.before.words(Field::tmem), read = other.before.words(Field::tmem);
+    const std::span<const uint32_t> before = trial.before.words(Field::tmem), read = other.before.words(Field::tmem);
     for (size_t i = 0; i < before.size(); ++i) {
       if (read[i] != before[i] && after.words(Field::tmem)[i] == read[i])
         after.writable_words(Field::tmem)[i] = before[i];
@@ -41,19 +41,19 @@ std::function<State(const Asked&)> as_if(Change change) {
 
 /// The same for another tcgen05.mma, which `change` derives from the one in question.
 template <typename Change>
-std::function<State(const Asked&)> as_if_mma(Change change) {
-  return as_if([change](Asked& asked) {
-    auto mma = std::get<Tcgen05Mma>(asked.instruction);
+std::function<State(const Trial&)> as_if_mma(Change change) {
+  return as_if([change](Trial& trial) {
+    auto mma = std::get<Tcgen05Mma>(trial.instruction);
     change(mma);
-    asked.instruction = mma;
+    trial.instruction = mma;
   });
 }
 
 /// The same if the change is in D itself, which is written.
 template <typename Change>
-std::function<State(const Asked&)> as_if_d(Change change) {
-  return [change](const Asked& asked) {
-    Asked other = asked;
+std::function<State(const Trial&)> as_if_d(Change change) {
+  return [change](const Trial& trial) {
+    Trial other = trial;
     change(other);
     return executed(other);
   };
@@ -61,10 +61,10 @@ std::function<State(const Asked&)> as_if_d(Change change) {
 
 /// The model's result, modified afterwards.
 template <typename Change>
-std::function<State(const Asked&)> and_then(Change change) {
-  return [change](const Asked& asked) {
-    State after = executed(asked);
-    change(asked, after);
+std::function<State(const Trial&)> and_then(Change change) {
+  return [change](const Trial& trial) {
+    State after = executed(trial);
+    change(trial, after);
     return after;
   };
 }
@@ -77,40 +77,40 @@ Ask placed(const Placement& placement, std::optional<Distribution> distribution 
     const Distribution plain = info(target).adds_as == Target::sm_90a ? Distribution::narrow : Distribution::integers;
     const Operands operands =
         random_operands(question.instruction, target, distribution.value_or(plain), random.word64(), 0);
-    Asked asked{question.instruction, target,
+    Trial trial{question.instruction, target,
                 place_operands(question.instruction, placement, operands, {random.word64(), 0})};
-    if (!asked.before.has(Field::smem)) return asked;
-    const int ctas = asked.before.extent(Field::smem, -2) > 0 ? 2 : 1;
+    if (!trial.before.has(Field::smem)) return trial;
+    const int ctas = trial.before.extent(Field::smem, -2) > 0 ? 2 : 1;
     std::vector<uint8_t> bytes;
     constexpr size_t room = 8192;
     for (int cta = 0; cta < ctas; ++cta) {
-      const auto image = asked.before.image(cta, ctas);
+      const auto image = trial.before.image(cta, ctas);
       bytes.insert(bytes.end(), image.begin(), image.end());
       for (size_t i = 0; i < room; ++i) bytes.push_back(static_cast<uint8_t>(random.word() & 0xBF));  // finite numbers
     }
     const auto size = static_cast<int64_t>(bytes.size()) / ctas;
-    asked.before.set(Field::smem, std::move(bytes), ctas == 2 ? Extents{2, size} : Extents{size});
-    return asked;
+    trial.before.set(Field::smem, std::move(bytes), ctas == 2 ? Extents{2, size} : Extents{size});
+    return trial;
   };
 }
 
 /// With the default layout.
-Asked ordinary(const Question& question, Target target, RandomStream& random) {
+Trial ordinary(const Question& question, Target target, RandomStream& random) {
   return placed({})(question, target, random);
 }
 
 /// Applies `change` to the descriptor of B.
 template <typename Change>
-void change_b(Asked& asked, Change change) {
-  SmemDescriptor descriptor = decode_smem_descriptor(asked.target, asked.before.number(Field::b_desc));
+void change_b(Trial& trial, Change change) {
+  SmemDescriptor descriptor = decode_smem_descriptor(trial.target, trial.before.number(Field::b_desc));
   change(descriptor);
-  asked.before.set(Field::b_desc, encode(descriptor));
+  trial.before.set(Field::b_desc, encode(descriptor));
 }
 
 /// The model's result with another descriptor of B.
 template <typename Change>
-std::function<State(const Asked&)> as_if_b(Change change) {
-  return as_if([change](Asked& asked) { change_b(asked, change); });
+std::function<State(const Trial&)> as_if_b(Change change) {
+  return as_if([change](Trial& trial) { change_b(trial, change); });
 }
 
 /// Calls change(lane, column, word) for the cells of `columns` columns from `address` on, in all CTAs.
@@ -137,10 +137,10 @@ uint32_t by_byte(uint32_t word, Change change) {
 
 /// The bits of Tensor Memory that a move writes: those with the same result whether the cells were all zeros or all
 /// ones before.
-std::vector<uint32_t> written_mask(const Asked& asked) {
+std::vector<uint32_t> written_mask(const Trial& trial) {
   std::vector<State> after;
   for (const uint32_t filling : {0u, ~0u}) {
-    Asked other = asked;
+    Trial other = trial;
     for (uint32_t& word : other.before.writable_words(Field::tmem)) word = filling;
     after.push_back(executed(other));
   }
@@ -189,9 +189,9 @@ Question absolute_leading_dimension() {
           .instruction = Tcgen05Mma{.n = 16},
           .targets = with_absolute,
           .ask = drawn(ordinary,
-                       [](Asked& asked, RandomStream&) {
+                       [](Trial& trial, RandomStream&) {
                          // The last 16 of a row's 32 bytes cross the end of the 128-byte swizzle row.
-                         change_b(asked, [](SmemDescriptor& descriptor) {
+                         change_b(trial, [](SmemDescriptor& descriptor) {
                            descriptor.start_address_bytes += 112;
                            descriptor.leading_dim_absolute = true;
                            descriptor.strides.leading_dim_byte_offset =
@@ -208,8 +208,8 @@ Question reserved_bits(std::string_view name, Instruction instruction, TargetSet
           .instruction = std::move(instruction),
           .targets = targets,
           .ask = drawn(ordinary,
-                       [bits](Asked& asked, RandomStream&) {
-                         asked.before.set(Field::b_desc, asked.before.number(Field::b_desc) | bits);
+                       [bits](Trial& trial, RandomStream&) {
+                         trial.before.set(Field::b_desc, trial.before.number(Field::b_desc) | bits);
                        }),
           .answers = {model_answer("they are ignored"),
                       {"bits 54:52 are the base offset",
@@ -257,7 +257,7 @@ std::vector<Answer> answers_about_positions(const Instruction& instruction, Read
 Question undefined_metadata(std::string_view name, std::optional<Choice> choice, Instruction instruction,
                             TargetSet targets) {
   const auto read_as = [](auto change) {
-    return as_if([change](Asked& asked) { change_positions(asked.before.writable_words(Field::metadata), change); });
+    return as_if([change](Trial& trial) { change_positions(trial.before.writable_words(Field::metadata), change); });
   };
   std::vector<Answer> answers = answers_about_positions(instruction, read_as);
   return {.name = name,
@@ -265,36 +265,36 @@ Question undefined_metadata(std::string_view name, std::optional<Choice> choice,
           .instruction = std::move(instruction),
           .targets = targets,
           .ask = drawn(ordinary,
-                       [](Asked& asked, RandomStream& random) {
-                         for (uint32_t& word : asked.before.writable_words(Field::metadata)) word = random.word();
+                       [](Trial& trial, RandomStream& random) {
+                         for (uint32_t& word : trial.before.writable_words(Field::metadata)) word = random.word();
                        }),
           .answers = std::move(answers)};
 }
 
 /// Calls change(word) for the metadata cells in `columns` columns, in all lanes.
 template <typename Change>
-void for_metadata_cells(Asked& asked, int columns, Change change) {
-  const int first = decode_tmem_address(asked.before.word(Field::metadata_tmem)).column;
-  for_cells(asked.before, first, columns, [&](int, int, uint32_t& word) { change(word); });
+void for_metadata_cells(Trial& trial, int columns, Change change) {
+  const int first = decode_tmem_address(trial.before.word(Field::metadata_tmem)).column;
+  for_cells(trial.before, first, columns, [&](int, int, uint32_t& word) { change(word); });
 }
 
 /// Two ascending positions in every nibble: PTX then defines the selection wherever the hardware reads metadata.
-void define_metadata(Asked& asked, int columns, RandomStream& random) {
+void define_metadata(Trial& trial, int columns, RandomStream& random) {
   constexpr std::array<uint32_t, 6> rising{0x4, 0x8, 0x9, 0xC, 0xD, 0xE};
-  for_metadata_cells(asked, columns, [&](uint32_t& word) {
+  for_metadata_cells(trial, columns, [&](uint32_t& word) {
     for (int bit = 0; bit < 32; bit += 4) word = word << 4 | rising[random.below(rising.size())];
   });
 }
 
 Question metadata_of_half_partitions() {
   const auto lanes = [](auto lane_of_row) {
-    return as_if([lane_of_row](Asked& asked) {
-      const auto& mma = std::get<Tcgen05Mma>(asked.instruction);
-      const TmemAddress address = decode_tmem_address(asked.before.word(Field::metadata_tmem));
+    return as_if([lane_of_row](Trial& trial) {
+      const auto& mma = std::get<Tcgen05Mma>(trial.instruction);
+      const TmemAddress address = decode_tmem_address(trial.before.word(Field::metadata_tmem));
       const TmemMetadata metadata{
           .layout = find_tmem_layout(mma.m, mma.cta_group, false, true), .element_bits = 8, .address = address};
-      const State original = asked.before;
-      const std::span<uint32_t> words = asked.before.writable_words(Field::tmem);
+      const State original = trial.before;
+      const std::span<uint32_t> words = trial.before.writable_words(Field::tmem);
       for (int row = 0; row < mma.m; ++row) {
         for (int column = 0; column < metadata.columns(); ++column) {
           const TmemPlace place = metadata.place_of(row, 32 * column);
@@ -310,9 +310,9 @@ Question metadata_of_half_partitions() {
           .instruction = Tcgen05Mma{.kind = MmaKind::f8f6f4, .m = 64, .n = 16, .sparse = true},
           .targets = blackwell,
           .ask = drawn(ordinary,
-                       [](Asked& asked, RandomStream& random) {
+                       [](Trial& trial, RandomStream& random) {
                          constexpr int columns = 2;
-                         define_metadata(asked, columns, random);
+                         define_metadata(trial, columns, random);
                        }),
           .answers = {model_answer("a row's metadata lies in the lane of the row"),
                       {"it lies in lanes 0..63, row after row", lanes([](int row) { return row; })},
@@ -325,8 +325,8 @@ Question undefined_metadata_of_tcgen05(std::string_view name, MmaKind kind, int 
                                        std::optional<Choice> choice = Choice::undefined_metadata_tcgen05,
                                        TargetSet targets = blackwell) {
   const auto read_as = [columns](auto change) {
-    return as_if([=](Asked& asked) {
-      for_metadata_cells(asked, columns, [&](uint32_t& word) { change_positions(std::span(&word, 1), change); });
+    return as_if([=](Trial& trial) {
+      for_metadata_cells(trial, columns, [&](uint32_t& word) { change_positions(std::span(&word, 1), change); });
     });
   };
   const Tcgen05Mma sparse{.kind = kind, .n = 16, .sparse = true};
@@ -335,8 +335,8 @@ Question undefined_metadata_of_tcgen05(std::string_view name, MmaKind kind, int 
           .instruction = sparse,
           .targets = targets,
           .ask = drawn(ordinary,
-                       [columns](Asked& asked, RandomStream& random) {
-                         for_metadata_cells(asked, columns, [&](uint32_t& word) { word = random.word(); });
+                       [columns](Trial& trial, RandomStream& random) {
+                         for_metadata_cells(trial, columns, [&](uint32_t& word) { word = random.word(); });
                        }),
           .answers = answers_about_positions(sparse, read_as)};
 }
@@ -350,9 +350,9 @@ Question selectors_above_one() {
           .instruction = Tcgen05Mma{.n = 16, .sparse = true, .sparsity_selector = 2},
           .targets = blackwell,
           .ask = drawn(ordinary,
-                       [](Asked& asked, RandomStream& random) {
+                       [](Trial& trial, RandomStream& random) {
                          constexpr int columns = 4;  // one for each selector
-                         define_metadata(asked, columns, random);
+                         define_metadata(trial, columns, random);
                        }),
           .answers = {model_answer("it picks the third column"),
                       {"its upper bit is ignored: the first column", with_selector(0)},
@@ -363,8 +363,8 @@ Question selectors_above_one() {
 
 Question upper_half_of_f16() {
   const auto cells = [](auto change) {
-    return and_then([change](const Asked& asked, State& after) {
-      for_cells_of_d(asked, after, [&](uint32_t& word, int, int) { word = change(word); });
+    return and_then([change](const Trial& trial, State& after) {
+      for_cells_of_d(trial, after, [&](uint32_t& word, int, int) { word = change(word); });
     });
   };
   return {.name = "upper half of a cell with an f16 element of D",
@@ -382,17 +382,17 @@ Question upper_half_of_f16() {
 
 /// Calls change(lane, column, word) for the cells of A.
 template <typename Change>
-void for_cells_of_a(Asked& asked, Change change) {
-  const Mma mma = mma_of(asked.instruction);
-  for_cells(asked.before, decode_tmem_address(asked.before.word(Field::a_tmem)).column,
+void for_cells_of_a(Trial& trial, Change change) {
+  const Mma mma = mma_of(trial.instruction);
+  for_cells(trial.before, decode_tmem_address(trial.before.word(Field::a_tmem)).column,
             mma.stored_k() * mma.a_container_bits / 32, change);
 }
 
 /// Applies `change` to the bytes of A in Tensor Memory.
 template <typename Change>
-std::function<State(const Asked&)> with_bytes_of_a(Change change) {
-  return as_if([change](Asked& asked) {
-    for_cells_of_a(asked, [&](int, int, uint32_t& word) { word = by_byte(word, change); });
+std::function<State(const Trial&)> with_bytes_of_a(Change change) {
+  return as_if([change](Trial& trial) {
+    for_cells_of_a(trial, [&](int, int, uint32_t& word) { word = by_byte(word, change); });
   });
 }
 
@@ -419,11 +419,11 @@ uint32_t word_of(const State& state, int lane, int column) {
 
 Question rows_of_ashift() {
   const auto from = [](auto source_of) {
-    return as_if([source_of](Asked& asked) {
-      const State original = asked.before;
-      for_cells_of_a(asked,
+    return as_if([source_of](Trial& trial) {
+      const State original = trial.before;
+      for_cells_of_a(trial,
                      [&](int lane, int column, uint32_t& word) { word = word_of(original, source_of(lane), column); });
-      asked.instruction = without_ashift(asked.instruction);
+      trial.instruction = without_ashift(trial.instruction);
     });
   };
   return {.name = "rows that .ashift moves",
@@ -435,9 +435,9 @@ Question rows_of_ashift() {
                 // Every lane must differ: draw the rows of A for the instruction without .ashift.
                 Question other = question;
                 other.instruction = without_ashift(question.instruction);
-                Asked asked = ordinary(other, target, random);
-                asked.instruction = question.instruction;
-                return asked;
+                Trial trial = ordinary(other, target, random);
+                trial.instruction = question.instruction;
+                return trial;
               },
           .answers = {model_answer("down by one in every 32 lanes, the last stays"),
                       {"down by one in all 128 lanes, the last stays",
@@ -454,9 +454,9 @@ Question rows_of_ashift() {
 /// Calls change(code, row, k) for every element of a 16-bit A in one CTA's shared memory; it returns the new
 /// code.
 template <typename Change>
-void change_a(Asked& asked, Change change) {
-  const PlaceMap map(asked.instruction, asked.target, asked.before, Role::a);
-  const std::span<const uint8_t> image = asked.before.bytes(Field::smem);
+void change_a(Trial& trial, Change change) {
+  const PlaceMap map(trial.instruction, trial.target, trial.before, Role::a);
+  const std::span<const uint8_t> image = trial.before.bytes(Field::smem);
   std::vector<uint8_t> bytes(image.begin(), image.end());
   for (int row = 0; row < map.rows(); ++row) {
     for (int k = 0; k < map.cols(); ++k) {
@@ -466,19 +466,19 @@ void change_a(Asked& asked, Change change) {
     }
   }
   const auto size = static_cast<int64_t>(bytes.size());
-  asked.before.set(Field::smem, std::move(bytes), {size});
+  trial.before.set(Field::smem, std::move(bytes), {size});
 }
 
 Question zeroed_column_and_infinity() {
   // Fills the cells of D in zeroed columns from the state that `source` returns.
   const auto zeroed_from = [](auto source) {
-    return and_then([source](const Asked& asked, State& after) {
-      const auto& mma = std::get<Tcgen05Mma>(asked.instruction);
+    return and_then([source](const Trial& trial, State& after) {
+      const auto& mma = std::get<Tcgen05Mma>(trial.instruction);
       const std::vector<bool> zeroed =
-          zeroed_columns(decode_zero_column_mask(asked.before.number(Field::zero_column_mask)), mma.m, mma.n);
-      const State from = source(asked);
-      const PlaceMap map(asked.instruction, asked.target, asked.before, Role::d);
-      for_cells_of_d(asked, after, [&](uint32_t& word, int row, int col) {
+          zeroed_columns(decode_zero_column_mask(trial.before.number(Field::zero_column_mask)), mma.m, mma.n);
+      const State from = source(trial);
+      const PlaceMap map(trial.instruction, trial.target, trial.before, Role::d);
+      for_cells_of_d(trial, after, [&](uint32_t& word, int row, int col) {
         if (zeroed[static_cast<size_t>(col)])
           word = from.words(Field::tmem)[index_of(from, std::get<TmemPlace>(map.place_of(row, col)))];
       });
@@ -492,23 +492,23 @@ Question zeroed_column_and_infinity() {
           .targets = blackwell,
           // An infinity in every other row.
           .ask = drawn(placed({.zero_column_mask = encode(shifted)}, Distribution::special),
-                       [](Asked& asked, RandomStream&) {
-                         change_a(asked, [](uint32_t code, int row, int k) {
+                       [](Trial& trial, RandomStream&) {
+                         change_a(trial, [](uint32_t code, int row, int k) {
                            return row % 2 == 0 && k == 5 ? 0x7C00u : code;
                          });
                        }),
           .answers = {model_answer("infinity times the zero is NaN; the mask counts columns after the shift"),
-                      {"infinity times the zero is zero", zeroed_from([](const Asked& asked) {
-                         Asked finite = asked;
+                      {"infinity times the zero is zero", zeroed_from([](const Trial& trial) {
+                         Trial finite = trial;
                          change_a(finite, [](uint32_t code, int, int) { return (code & 0x7FFF) == 0x7C00 ? 0 : code; });
                          return executed(finite);
                        })},
                       {"nothing is multiplied there: D is C, bit for bit",
-                       zeroed_from([](const Asked& asked) { return asked.before; })},
-                      {"the mask counts columns before the shift", as_if([](Asked& asked) {
-                         ZeroColumnMask mask = decode_zero_column_mask(asked.before.number(Field::zero_column_mask));
+                       zeroed_from([](const Trial& trial) { return trial.before; })},
+                      {"the mask counts columns before the shift", as_if([](Trial& trial) {
+                         ZeroColumnMask mask = decode_zero_column_mask(trial.before.number(Field::zero_column_mask));
                          for (int& start : mask.start_count) start += mask.column_shift;
-                         asked.before.set(Field::zero_column_mask, encode(mask));
+                         trial.before.set(Field::zero_column_mask, encode(mask));
                        })}}};
 }
 
@@ -518,26 +518,26 @@ Question two_by_two_scales() {
           .instruction = Tcgen05Mma{.kind = MmaKind::mxf8f6f4, .cta_group = 2, .m = 128, .n = 64},
           .targets = blackwell,
           .ask = drawn(ordinary,
-                       [](Asked& asked, RandomStream&) {
+                       [](Trial& trial, RandomStream&) {
                          // The hardware might read scales of the second 32 columns of B after those of the first, so
                          // store scales there too. The scales of A are one constant, wherever the hardware reads them.
-                         const int of_b = decode_tmem_address(asked.before.word(Field::scale_b_tmem)).column,
-                                   of_a = decode_tmem_address(asked.before.word(Field::scale_a_tmem)).column;
-                         for_cells(asked.before, of_b + 1, 1, [](int lane, int, uint32_t& word) {
+                         const int of_b = decode_tmem_address(trial.before.word(Field::scale_b_tmem)).column,
+                                   of_a = decode_tmem_address(trial.before.word(Field::scale_a_tmem)).column;
+                         for_cells(trial.before, of_b + 1, 1, [](int lane, int, uint32_t& word) {
                            word = static_cast<uint32_t>(124 + lane % 32 % 7) * 0x01010101;
                          });
-                         for_cells(asked.before, of_a, 2, [](int, int, uint32_t& word) { word = 127 * 0x01010101; });
+                         for_cells(trial.before, of_a, 2, [](int, int, uint32_t& word) { word = 127 * 0x01010101; });
                        }),
           .answers = {model_answer("two by two, as CUTLASS lays them out"),
-                      {"all columns in all four partitions", as_if([](Asked& asked) {
-                         const auto& mma = std::get<Tcgen05Mma>(asked.instruction);
+                      {"all columns in all four partitions", as_if([](Trial& trial) {
+                         const auto& mma = std::get<Tcgen05Mma>(trial.instruction);
                          const TmemLayoutInfo& layout = find_tmem_layout(mma.m, mma.cta_group, false, false);
                          const TmemScales ours =
-                             scales_of_b(layout, mma.n, asked.before.word(Field::scale_b_tmem), mma.scale_b_id);
+                             scales_of_b(layout, mma.n, trial.before.word(Field::scale_b_tmem), mma.scale_b_id);
                          TmemScales other = ours;
                          other.parts = 1, other.rows_per_part = 0;
-                         const State original = asked.before;
-                         const std::span<uint32_t> words = asked.before.writable_words(Field::tmem);
+                         const State original = trial.before;
+                         const std::span<uint32_t> words = trial.before.writable_words(Field::tmem);
                          for (int cta = 0; cta < 2; ++cta) {
                            for (int col = 0; col < mma.n; ++col) {
                              for (int replica = 0; replica < ours.replicas(); ++replica) {
@@ -562,14 +562,14 @@ Question bits_above_scale_addresses() {
       .instruction = Tcgen05Mma{.kind = MmaKind::mxf8f6f4, .n = 16},
       .targets = blackwell,
       .ask = drawn(ordinary,
-                   [](Asked& asked, RandomStream&) {
+                   [](Trial& trial, RandomStream&) {
                      // Finite scales in byte 2, equal in every partition.
-                     const int first = decode_tmem_address(asked.before.word(Field::scale_a_tmem)).column;
-                     for_cells(asked.before, first, 4, [&](int lane, int column, uint32_t& word) {
+                     const int first = decode_tmem_address(trial.before.word(Field::scale_a_tmem)).column;
+                     for_cells(trial.before, first, 4, [&](int lane, int column, uint32_t& word) {
                        word = (word & 0xFF00FFFF) | static_cast<uint32_t>(121 + (lane % 32 + 5 * (column - first)) % 13)
                                                         << 16;
                      });
-                     asked.before.set(Field::scale_a_tmem, asked.before.number(Field::scale_a_tmem) | 0x80000000u);
+                     trial.before.set(Field::scale_a_tmem, trial.before.number(Field::scale_a_tmem) | 0x80000000u);
                    }),
       .answers = {model_answer("they are ignored"),
                   {"they are the byte of the first scale", as_if_mma([](Tcgen05Mma& mma) { mma.scale_a_id = 2; })}}};
@@ -577,18 +577,18 @@ Question bits_above_scale_addresses() {
 
 /// D * 2^-s as an f32 that is not scaled any more.
 template <typename Round>
-std::function<State(const Asked&)> as_if_scaled_before(Round round) {
-  return as_if_d([round](Asked& asked) {
-    auto mma = std::get<Tcgen05Mma>(asked.instruction);
-    const Asked original = asked;
-    for_cells_of_d(original, asked.before, [&](uint32_t& word, int, int) {
+std::function<State(const Trial&)> as_if_scaled_before(Round round) {
+  return as_if_d([round](Trial& trial) {
+    auto mma = std::get<Tcgen05Mma>(trial.instruction);
+    const Trial original = trial;
+    for_cells_of_d(original, trial.before, [&](uint32_t& word, int, int) {
       const Decoded d = decode(Format::f32, word);
       word = round(Exact{.negative = d.negative,
                          .magnitude = d.significand,
                          .exponent = d.exponent - info(Format::f32).mantissa_bits - mma.scale_input_d});
     });
     mma.scale_input_d = 0;
-    asked.instruction = mma;
+    trial.instruction = mma;
   });
 }
 
@@ -607,10 +607,10 @@ Question scaled_input_d() {
           .instruction = Tcgen05Mma{.kind = MmaKind::tf32, .n = 16, .scale_input_d = 15},
           .targets = with_scaled_d,
           .ask = drawn(placed({}, Distribution::subnormal),
-                       [](Asked& asked, RandomStream& random) {
+                       [](Trial& trial, RandomStream& random) {
                          // C near the smallest exponents: its scaled value is not representable in f32.
-                         const Asked original = asked;
-                         for_cells_of_d(original, asked.before,
+                         const Trial original = trial;
+                         for_cells_of_d(original, trial.before,
                                         [&](uint32_t& word, int, int) { word = random.word() & 0x8FFFFFFF; });
                        }),
           .answers = {
@@ -622,16 +622,16 @@ Question scaled_input_d() {
 }
 
 Question padding_below_e2m1() {
-  const auto cleared = [](Asked& asked) {
-    for (uint32_t& word : asked.before.writable_words(Field::a_regs)) word &= 0x3C3C3C3C;
+  const auto cleared = [](Trial& trial) {
+    for (uint32_t& word : trial.before.writable_words(Field::a_regs)) word &= 0x3C3C3C3C;
   };
   return {.name = "padding bits below e2m1",
           .choice = Choice::padding_of_e2m1,
           .instruction = MmaSync{.kind = MmaKind::mxf8f6f4, .a = Format::e2m1, .b = Format::e4m3},
           .targets = consumer_blackwell,
           .ask = drawn(ordinary,
-                       [](Asked& asked, RandomStream& random) {
-                         for (uint32_t& word : asked.before.writable_words(Field::a_regs))
+                       [](Trial& trial, RandomStream& random) {
+                         for (uint32_t& word : trial.before.writable_words(Field::a_regs))
                            word = (word & 0x3C3C3C3C) | (random.word() & 0x03030303);
                        }),
           .answers = {model_answer("they count as mantissa"), {"they are ignored", as_if(cleared)}}};
@@ -639,7 +639,7 @@ Question padding_below_e2m1() {
 
 // Moves.
 
-Asked random_move(const Question& question, Target target, RandomStream& random) {
+Trial random_move(const Question& question, Target target, RandomStream& random) {
   const Case this_case =
       random_case(question.instruction, target, {.a = {.swizzle = Swizzle::none}, .aligned_columns = true},
                   Distribution::bits, random.word64(), 0);
@@ -653,8 +653,8 @@ Question upper_halves_of_unpack() {
       .instruction = TmemMove{.kind = MoveKind::st, .ldst = {.num = 4, .pack_16b = true}},
       .targets = blackwell,
       .ask = random_move,
-      .answers = {model_answer("they are kept"), {"they become zero", and_then([](const Asked& asked, State& after) {
-                                                    const std::vector<uint32_t> mask = written_mask(asked);
+      .answers = {model_answer("they are kept"), {"they become zero", and_then([](const Trial& trial, State& after) {
+                                                    const std::vector<uint32_t> mask = written_mask(trial);
                                                     const std::span<uint32_t> words = after.writable_words(Field::tmem);
                                                     for (size_t i = 0; i < words.size(); ++i) {
                                                       if (mask[i] != 0) words[i] &= 0xFFFF;
@@ -664,8 +664,8 @@ Question upper_halves_of_unpack() {
 
 Question unpacked_codes_of_cp() {
   const auto shifted = [](auto change) {
-    return and_then([change](const Asked& asked, State& after) {
-      const std::vector<uint32_t> mask = written_mask(asked);
+    return and_then([change](const Trial& trial, State& after) {
+      const std::vector<uint32_t> mask = written_mask(trial);
       const std::span<uint32_t> words = after.writable_words(Field::tmem);
       for (size_t i = 0; i < words.size(); ++i)
         words[i] = (words[i] & ~mask[i]) | (by_byte(words[i], change) & mask[i]);
@@ -683,12 +683,12 @@ Question unpacked_codes_of_cp() {
 
 Question lanes_of_shift() {
   const auto from = [](auto source_of) {
-    return [source_of](const Asked& asked) {
+    return [source_of](const Trial& trial) {
       constexpr int shifted_columns = 8;
-      State after = asked.before;
-      const TmemAddress base = decode_tmem_address(asked.before.word(Field::taddr));
+      State after = trial.before;
+      const TmemAddress base = decode_tmem_address(trial.before.word(Field::taddr));
       for_cells(after, base.column, shifted_columns, [&](int lane, int column, uint32_t& word) {
-        word = word_of(asked.before, source_of(lane, base.lane), column);
+        word = word_of(trial.before, source_of(lane, base.lane), column);
       });
       return after;
     };
@@ -722,17 +722,17 @@ Question load_that_reduces(std::string_view name, std::optional<Choice> choice, 
           .instruction = TmemMove{.kind = MoveKind::ld_red, .ldst = {.num = 4}, .reduction = reduction},
           .targets = with_reduction,
           .ask = drawn(random_move,
-                       [cell](Asked& asked, RandomStream& random) {
-                         for (uint32_t& word : asked.before.writable_words(Field::tmem)) word = cell(random);
+                       [cell](Trial& trial, RandomStream& random) {
+                         for (uint32_t& word : trial.before.writable_words(Field::tmem)) word = cell(random);
                        }),
           .answers = std::move(answers)};
 }
 
 /// redval, as `pick` selects it from the registers of a thread.
 template <typename Pick>
-std::function<State(const Asked&)> with_redval(Pick pick) {
-  return and_then([pick](const Asked& asked, State& after) {
-    const auto registers = static_cast<size_t>(std::get<TmemMove>(asked.instruction).ldst.registers());
+std::function<State(const Trial&)> with_redval(Pick pick) {
+  return and_then([pick](const Trial& trial, State& after) {
+    const auto registers = static_cast<size_t>(std::get<TmemMove>(trial.instruction).ldst.registers());
     const State loaded = after;
     const std::span<uint32_t> redval = after.writable_words(Field::redval);
     for (size_t thread = 0; thread < redval.size(); ++thread)
@@ -804,9 +804,9 @@ Question zeros_of_reduction(std::string_view name, ReduceOperation operation) {
 
 }  // namespace
 
-State executed(const Asked& asked) {
-  State after = asked.before;
-  execute(asked.instruction, asked.target, after);
+State executed(const Trial& trial) {
+  State after = trial.before;
+  execute(trial.instruction, trial.target, after);
   return after;
 }
 

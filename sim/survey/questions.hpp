@@ -18,7 +18,7 @@
 namespace bitmma::survey {
 
 /// The instruction, its target and the state before it.
-struct Asked {
+struct Trial {
   Instruction instruction = Wgmma{};
   Target target = Target::sm_90a;
   State before = {};
@@ -27,12 +27,12 @@ struct Asked {
 /// One possible behaviour of the hardware. The first answer of a question is the model's behaviour.
 struct Answer {
   std::string_view text = {};                // "the upper half is kept"
-  std::function<State(const Asked&)> after;  // the state after the instruction, if this answer is right
+  std::function<State(const Trial&)> after;  // the state after the instruction, if this answer is right
 };
 
 struct Question;
 /// Draws a case of the question on the target.
-using Ask = std::function<Asked(const Question&, Target, RandomStream&)>;
+using Ask = std::function<Trial(const Question&, Target, RandomStream&)>;
 
 struct Question {
   std::string_view name = {};         // "upper half of f16 cells": unique

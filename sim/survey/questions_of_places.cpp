@@ -16,7 +16,7 @@ namespace {
 constexpr TargetSet with_k_of_96{Target::sm_103a};
 
 /// Small integers, whose sums are exact under every rule of addition, in the default layout.
-Asked of_integers(const Question& question, Target target, RandomStream& random) {
+Trial of_integers(const Question& question, Target target, RandomStream& random) {
   const Operands operands = random_operands(question.instruction, target, Distribution::integers, random.word64(), 0);
   return {question.instruction, target, place_operands(question.instruction, {}, operands, {random.word64(), 0})};
 }
@@ -24,20 +24,20 @@ Asked of_integers(const Question& question, Target target, RandomStream& random)
 /// D if operands are read from other places: column `col` for the rows of `cta` uses column `slot_of(cta, col)` of B in
 /// the model's layout.
 template <typename SlotOf>
-std::function<State(const Asked&)> with_b_from(SlotOf slot_of) {
-  return [slot_of](const Asked& asked) {
-    const Mma mma = mma_of(asked.instruction);
-    const Operands operands = gather_operands(asked.instruction, asked.target, asked.before);
+std::function<State(const Trial&)> with_b_from(SlotOf slot_of) {
+  return [slot_of](const Trial& trial) {
+    const Mma mma = mma_of(trial.instruction);
+    const Operands operands = gather_operands(trial.instruction, trial.target, trial.before);
     const int rows = mma.m / mma.cta_group;
-    State after = asked.before;
+    State after = trial.before;
     for (int cta = 0; cta < mma.cta_group; ++cta) {
       Operands of_cta = operands;
       for (int col = 0; col < mma.n; ++col) {
         for (int k = 0; k < operands.b.rows(); ++k)
           of_cta.b.set_code(k, col, operands.b.code(k, slot_of(cta, col, mma.n)));
       }
-      const Matrix d = multiply_accumulate(model_for(asked.instruction, asked.target), of_cta);
-      for_cells_of_d(asked, after, [&](uint32_t& word, int row, int col) {
+      const Matrix d = multiply_accumulate(model_for(trial.instruction, trial.target), of_cta);
+      for_cells_of_d(trial, after, [&](uint32_t& word, int row, int col) {
         if (row / rows == cta) word = d(row, col);
       });
     }
@@ -47,20 +47,20 @@ std::function<State(const Asked&)> with_b_from(SlotOf slot_of) {
 
 /// D, and C before it, in other cells: `place_of(row, col, place, mma)` returns the cell; `place` is the model's.
 template <typename PlaceOf>
-std::function<State(const Asked&)> with_d_at(PlaceOf place_of) {
-  return [place_of](const Asked& asked) {
-    const Mma mma = mma_of(asked.instruction);
-    Operands operands = gather_operands(asked.instruction, asked.target, asked.before);
-    const PlaceMap map(asked.instruction, asked.target, asked.before, Role::d);
+std::function<State(const Trial&)> with_d_at(PlaceOf place_of) {
+  return [place_of](const Trial& trial) {
+    const Mma mma = mma_of(trial.instruction);
+    Operands operands = gather_operands(trial.instruction, trial.target, trial.before);
+    const PlaceMap map(trial.instruction, trial.target, trial.before, Role::d);
     const auto index = [&](int row, int col) {
-      return index_of(asked.before, place_of(row, col, std::get<TmemPlace>(map.place_of(row, col)),
+      return index_of(trial.before, place_of(row, col, std::get<TmemPlace>(map.place_of(row, col)),
                                              std::get<TmemPlace>(map.place_of(0, 0)), mma));
     };
     for (int row = 0; row < mma.m; ++row) {
-      for (int col = 0; col < mma.n; ++col) (*operands.c)(row, col) = asked.before.words(Field::tmem)[index(row, col)];
+      for (int col = 0; col < mma.n; ++col) (*operands.c)(row, col) = trial.before.words(Field::tmem)[index(row, col)];
     }
-    const Matrix d = multiply_accumulate(model_for(asked.instruction, asked.target), operands);
-    State after = asked.before;
+    const Matrix d = multiply_accumulate(model_for(trial.instruction, trial.target), operands);
+    State after = trial.before;
     for (int row = 0; row < mma.m; ++row) {
       for (int col = 0; col < mma.n; ++col) after.writable_words(Field::tmem)[index(row, col)] = d(row, col);
     }
@@ -145,23 +145,23 @@ Question quarters_of_d() {
 Question copies_of_a() {
   constexpr int rows = 32;
   const auto from_copy = [](auto copy_of) {
-    return [copy_of](const Asked& asked) {
-      Asked other = asked;
-      const Mma mma = mma_of(asked.instruction);
-      const int column = decode_tmem_address(asked.before.word(Field::a_tmem)).column, columns = mma.k / 2;
+    return [copy_of](const Trial& trial) {
+      Trial other = trial;
+      const Mma mma = mma_of(trial.instruction);
+      const int column = decode_tmem_address(trial.before.word(Field::a_tmem)).column, columns = mma.k / 2;
       const std::span<uint32_t> words = other.before.writable_words(Field::tmem);
       const auto word_at = [&](int lane, int at) {
-        return index_of(asked.before, {.lane = lane, .column = column + at});
+        return index_of(trial.before, {.lane = lane, .column = column + at});
       };
       for (int lane = 0; lane < tmem_lanes; ++lane) {
         for (int at = 0; at < columns; ++at)
           words[word_at(lane, at)] =
-              asked.before.words(Field::tmem)[word_at(copy_of(lane / rows) * rows + lane % rows, at)];
+              trial.before.words(Field::tmem)[word_at(copy_of(lane / rows) * rows + lane % rows, at)];
       }
       State after = executed(other);
       for (int lane = 0; lane < tmem_lanes; ++lane) {  // A is only read
         for (int at = 0; at < columns; ++at)
-          after.writable_words(Field::tmem)[word_at(lane, at)] = asked.before.words(Field::tmem)[word_at(lane, at)];
+          after.writable_words(Field::tmem)[word_at(lane, at)] = trial.before.words(Field::tmem)[word_at(lane, at)];
       }
       return after;
     };
@@ -170,14 +170,14 @@ Question copies_of_a() {
           .instruction = Tcgen05Mma{.weight_stationary = true, .m = rows, .n = 64, .a_source = OperandSource::tmem},
           .targets = blackwell,
           .ask = drawn(of_integers,
-                       [](Asked& asked, RandomStream& random) {
-                         const int column = decode_tmem_address(asked.before.word(Field::a_tmem)).column;
-                         const std::span<uint32_t> words = asked.before.writable_words(Field::tmem);
+                       [](Trial& trial, RandomStream& random) {
+                         const int column = decode_tmem_address(trial.before.word(Field::a_tmem)).column;
+                         const std::span<uint32_t> words = trial.before.writable_words(Field::tmem);
                          // Small f16 integers, different in each copy: 1, 2, 4 and 8 with a sign.
                          for (int lane = 0; lane < tmem_lanes; ++lane) {
-                           for (int at = 0; at < mma_of(asked.instruction).k / 2; ++at) {
+                           for (int at = 0; at < mma_of(trial.instruction).k / 2; ++at) {
                              const uint32_t word = random.word();
-                             words[static_cast<size_t>(lane * asked.before.columns() + column + at)] =
+                             words[static_cast<size_t>(lane * trial.before.columns() + column + at)] =
                                  0x3C003C00 + (word & 0x8C008C00);
                            }
                          }
@@ -192,23 +192,23 @@ Question copies_of_a() {
 /// Scales 4 and 5 of a row with K = 96.
 Question scales_behind_the_cell(std::string_view name, bool of_a) {
   const auto read_from = [of_a](auto place_of) {
-    return [of_a, place_of](const Asked& asked) {
-      const Mma mma = mma_of(asked.instruction);
+    return [of_a, place_of](const Trial& trial) {
+      const Mma mma = mma_of(trial.instruction);
       const TmemLayoutInfo& layout = find_tmem_layout(mma.m, mma.cta_group, false, false);
-      const TmemScales scales = of_a ? scales_of_a(layout, asked.before.word(Field::scale_a_tmem), 0)
-                                     : scales_of_b(layout, mma.n, asked.before.word(Field::scale_b_tmem), 0);
-      Operands operands = gather_operands(asked.instruction, asked.target, asked.before);
+      const TmemScales scales = of_a ? scales_of_a(layout, trial.before.word(Field::scale_a_tmem), 0)
+                                     : scales_of_b(layout, mma.n, trial.before.word(Field::scale_b_tmem), 0);
+      Operands operands = gather_operands(trial.instruction, trial.target, trial.before);
       for (int row = 0; row < (of_a ? mma.m : mma.n); ++row) {
         for (int j = 4; j < mma.scale_count; ++j) {
           const TmemPlace place = place_of(scales, row, j);
-          const uint32_t code = asked.before.words(Field::tmem)[index_of(asked.before, place)] >> place.bit & 0xFF;
+          const uint32_t code = trial.before.words(Field::tmem)[index_of(trial.before, place)] >> place.bit & 0xFF;
           if (of_a) operands.scales->a.set_code(row, j, code);
           else operands.scales->b.set_code(j, row, code);
         }
       }
-      const Matrix d = multiply_accumulate(model_for(asked.instruction, asked.target), operands);
-      State after = asked.before;
-      for_cells_of_d(asked, after, [&](uint32_t& word, int row, int col) { word = d(row, col); });
+      const Matrix d = multiply_accumulate(model_for(trial.instruction, trial.target), operands);
+      State after = trial.before;
+      for_cells_of_d(trial, after, [&](uint32_t& word, int row, int col) { word = d(row, col); });
       return after;
     };
   };
@@ -232,11 +232,11 @@ Question scales_behind_the_cell(std::string_view name, bool of_a) {
           .instruction = Tcgen05Mma{.kind = MmaKind::mxf4nvf4, .n = 64, .k = 96},
           .targets = with_k_of_96,
           .ask = drawn(of_integers,
-                       [](Asked& asked, RandomStream& random) {
-                         const int first = std::min(decode_tmem_address(asked.before.word(Field::scale_a_tmem)).column,
-                                                    decode_tmem_address(asked.before.word(Field::scale_b_tmem)).column);
-                         const int width = asked.before.columns();
-                         const std::span<uint32_t> words = asked.before.writable_words(Field::tmem);
+                       [](Trial& trial, RandomStream& random) {
+                         const int first = std::min(decode_tmem_address(trial.before.word(Field::scale_a_tmem)).column,
+                                                    decode_tmem_address(trial.before.word(Field::scale_b_tmem)).column);
+                         const int width = trial.before.columns();
+                         const std::span<uint32_t> words = trial.before.writable_words(Field::tmem);
                          // Powers of two from 2^-3 to 2^3 in every cell that any answer reads, equal in every
                          // partition.
                          for (int column = first; column < width; ++column) {

@@ -273,8 +273,8 @@ std::string_view print(SurveyEnd end) {
 bool SurveyReport::is_rehearsal() const { return gpu == rehearsal_gpu; }
 
 const SurveyRecord* SurveyReport::find(std::string_view unit) const {
-  const auto found = std::ranges::find(records, unit, &SurveyRecord::unit);
-  return found == records.end() ? nullptr : &*found;
+  const auto record = std::ranges::find(records, unit, &SurveyRecord::unit);
+  return record == records.end() ? nullptr : &*record;
 }
 
 TensorFile to_file(const SurveyReport& report) {
@@ -307,7 +307,7 @@ TensorFile to_file(const SurveyReport& report) {
 }
 
 SurveyReport read_survey(const TensorFile& file) {
-  const auto said = [&](const char* key) {
+  const auto metadata = [&](const char* key) {
     const std::string* value = file.find_metadata(key);
     return value ? *value : std::string();
   };
@@ -317,33 +317,33 @@ SurveyReport read_survey(const TensorFile& file) {
                  .seen = std::move(seen),
                  .expected = std::move(expected)});
   };
-  if (said("format") != survey_format) {
-    refuse("format", said("format").empty() ? "(missing)" : printable(said("format")),
+  if (metadata("format") != survey_format) {
+    refuse("format", metadata("format").empty() ? "(missing)" : printable(metadata("format")),
            fmt::format("{}, a report of bitmma survey run", survey_format));
   }
   const auto number = [&](const char* key) {
-    const std::string text = said(key);
+    const std::string text = metadata(key);
     uint64_t value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (error != std::errc() || end != text.data() + text.size() || text.empty())
       refuse(key, shortened(printable(text)), "a number");
     return value;
   };
-  SurveyReport report{.gpu = printable(said("source")),
-                      .driver = printable(said("driver")),
-                      .cuda = printable(said("cuda")),
-                      .date = printable(said("date")),
-                      .version = printable(said("bitmma")),
+  SurveyReport report{.gpu = printable(metadata("source")),
+                      .driver = printable(metadata("driver")),
+                      .cuda = printable(metadata("cuda")),
+                      .date = printable(metadata("date")),
+                      .version = printable(metadata("bitmma")),
                       .seed = number("seed")};
-  const std::optional<Target> target = target_named(said("target"));
-  if (!target) refuse("target", printable(said("target")), "a GPU by its PTX name, such as sm_90a");
+  const std::optional<Target> target = target_named(metadata("target"));
+  if (!target) refuse("target", printable(metadata("target")), "a GPU by its PTX name, such as sm_90a");
   report.target = *target;
   report.seconds = static_cast<double>(std::min<uint64_t>(number("seconds"), most_seconds));
   report.units = static_cast<int64_t>(std::min<uint64_t>(number("units"), most_records));
   const Tensor* results = file.find("results");
   if (results && (results->dtype != "U8" || results->shape.size() != 1))
     refuse("results", results->dtype + " " + print_shape(results->shape), "U8 with one extent");
-  const Json records = parse_json(said("records"), most_depth);
+  const Json records = parse_json(metadata("records"), most_depth);
   if (!records.is_array() || static_cast<int64_t>(records.size()) > most_records)
     refuse("records", "something else", fmt::format("a JSON list of at most {} records", most_records));
   const TensorBytes held = results ? results->bytes.in_memory() : TensorBytes();

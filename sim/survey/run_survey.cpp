@@ -87,8 +87,8 @@ void require_valid(const SurveyOptions& options) {
 std::string kind_of(const SurveyUnit& unit) {
   const std::string mnemonic = print(unit.instruction);
   const bool is_pair = family::dispatch(
-      [](const auto& one) {
-        if constexpr (requires { one.cta_group; }) return one.cta_group == 2;
+      [](const auto& alternative) {
+        if constexpr (requires { alternative.cta_group; }) return alternative.cta_group == 2;
         else return false;
       },
       unit.instruction);
@@ -230,8 +230,8 @@ void end_with_survey() {
   }).detach();
 }
 
-SurveyReport run_survey_unit(std::string_view name, const SurveyDevice& asked, const SurveyEffort& effort) {
-  const UnitDevice device(asked);
+SurveyReport run_survey_unit(std::string_view name, const SurveyDevice& requested, const SurveyEffort& effort) {
+  const UnitDevice device(requested);
   const std::vector<SurveyUnit> units = survey_units(device.target);
   SurveyReport report{.gpu = device.name,
                       .target = device.target,
@@ -239,7 +239,7 @@ SurveyReport run_survey_unit(std::string_view name, const SurveyDevice& asked, c
                       .cuda = device.cuda,
                       .date = device.date,
                       .version = version(),
-                      .seed = asked.seed,
+                      .seed = requested.seed,
                       .units = static_cast<int64_t>(units.size())};
   if (name.empty()) return report;
   const auto unit = std::ranges::find(units, name, &SurveyUnit::name);
@@ -249,7 +249,7 @@ SurveyReport run_survey_unit(std::string_view name, const SurveyDevice& asked, c
                  .seen = shortened(printable(name)),
                  .expected = fmt::format("one of the {} units that {} has", units.size(), print(report.target))});
   }
-  report.records.push_back(survey_unit(*unit, asked.seed, device.executor(), effort));
+  report.records.push_back(survey_unit(*unit, requested.seed, device.executor(), effort));
   report.seconds = report.records[0].seconds;
   return report;
 }

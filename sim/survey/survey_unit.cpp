@@ -67,11 +67,11 @@ void find_rule(const SurveyUnit& unit, uint64_t seed, const Executor& execute, c
 
 void ask_question(const SurveyUnit& unit, uint64_t seed, const Executor& execute, SurveyRecord& record) {
   Hash inputs;
-  for (const Asked& asked : asked_of(unit, question_of(unit), seed)) {
-    inputs.add(asked.before);
-    const std::vector<State> before{asked.before};
-    const std::vector<State> after = run(unit, asked.instruction, execute, before);
-    const std::vector<uint8_t> bytes = written_bytes(asked.instruction, after[0]);
+  for (const Trial& trial : trials_of(unit, question_of(unit), seed)) {
+    inputs.add(trial.before);
+    const std::vector<State> before{trial.before};
+    const std::vector<State> after = run(unit, trial.instruction, execute, before);
+    const std::vector<uint8_t> bytes = written_bytes(trial.instruction, after[0]);
     record.results.insert(record.results.end(), bytes.begin(), bytes.end());
     ++record.question_cases;
   }

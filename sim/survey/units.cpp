@@ -28,8 +28,8 @@ std::string without_n(const Instruction& instruction) {
 
 /// The mnemonic, and the properties that only the instruction descriptor states.
 std::string full_name(const Instruction& instruction) {
-  const std::optional<ShapeAndTypes> said = shape_and_types_of(instruction);
-  if (!said) return print(instruction);
+  const std::optional<ShapeAndTypes> shape = shape_and_types_of(instruction);
+  if (!shape) return print(instruction);
   const Mma mma = mma_of(instruction);
   std::string text = fmt::format("{} m{}n{}k{} {}.{}.{}", print(instruction), mma.m, mma.n, mma.k, info(mma.d).name,
                                  info(mma.a).name, info(mma.b).name);
@@ -78,7 +78,8 @@ class Units {
     for (int i = 0; i < (is_hint ? 1 : variations); ++i) {
       RandomStream random(0x737572766579, static_cast<uint64_t>(i));
       add(SurveyAsk::bits,
-          family::dispatch([&](const auto& one) { return family::vary(one, target_, i, random); }, mnemonic));
+          family::dispatch([&](const auto& alternative) { return family::vary(alternative, target_, i, random); },
+                           mnemonic));
     }
   }
 
@@ -90,20 +91,20 @@ class Units {
  private:
   static std::vector<Format> scale_types(const Form& form, const Instruction& mnemonic) {
     const ScaleVec written = family::dispatch(
-        [](const auto& one) {
-          if constexpr (requires { one.scale_vec; }) return one.scale_vec;
+        [](const auto& alternative) {
+          if constexpr (requires { alternative.scale_vec; }) return alternative.scale_vec;
           else return ScaleVec::unwritten;
         },
         mnemonic);
-    std::vector<Format> found;
+    std::vector<Format> types;
     for (const FormatInfo& format : formats) {
       const bool is_legal = std::ranges::any_of(form.scales, [&](const LegalScales& row) {
         return (row.scale_vec == ScaleVec::unwritten || row.scale_vec == written) && row.types.contains(format.id);
       });
-      if (is_legal) found.push_back(format.id);
+      if (is_legal) types.push_back(format.id);
     }
-    if (found.empty()) found.push_back(mma_of(mnemonic).scale_type);
-    return found;
+    if (types.empty()) types.push_back(mma_of(mnemonic).scale_type);
+    return types;
   }
 
   bool add_smallest(const Form& form, const Instruction& mnemonic, Format a, Format b, Format scale_type) {
@@ -130,9 +131,9 @@ std::vector<Instruction> largest_of(const std::vector<Instruction>& mnemonics) {
   std::map<std::string, Instruction> largest;
   for (const Instruction& instruction : mnemonics)
     largest.insert_or_assign(is_mma(instruction) ? without_n(instruction) : print(instruction), instruction);
-  std::vector<Instruction> found;
-  for (const auto& [name, one] : largest) found.push_back(one);
-  return found;
+  std::vector<Instruction> instructions;
+  for (const auto& [name, chosen] : largest) instructions.push_back(chosen);
+  return instructions;
 }
 
 }  // namespace

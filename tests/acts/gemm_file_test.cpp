@@ -46,8 +46,12 @@ TEST_CASE("a product's plan is the request's, then the file's, then the flat one
 
 TEST_CASE("gemm_file gives the recorded D, and refuses what contradicts, before it computes") {
   Recorded recorded;
+  int64_t last = 0, all = 0;
+  recorded.events.outputs = [&](int64_t done, int64_t total) { last = done, all = total; };
   const GemmFileReport done = gemm_file(recorded.product, {.plan = {.plan = "nvjet-algo2"}}, recorded.events);
   CHECK(done.result.differing() == 0);
+  CHECK(all == std::ssize(done.result.d.words()));
+  CHECK(last == all);
   CHECK(gemm_file(recorded.product, {.plan = {.plan = "flat"}}).result.differing() > 0);
   const GemmFileReport part =
       gemm_file(recorded.product, {.plan = {.plan = "nvjet-algo2"}, .rows = {3, 1}, .cols = {}});
@@ -69,6 +73,18 @@ TEST_CASE("gemm_file gives the recorded D, and refuses what contradicts, before 
   recorded.product.file.metadata.clear();
   CHECK(refused({.plan = {.kernel = "file"}}).second == "kernel");
   CHECK(refused({.plan = {.plan = "flat", .split_count = 4}}).second == "split_k");
+}
+
+TEST_CASE("a recorded D that differs is replaced only on request") {
+  Recorded recorded;
+  const GemmFileReport same = gemm_file(recorded.product, {.plan = {.plan = "nvjet-algo2"}});
+  CHECK(read_product_file(file_with_d(same)).d == recorded.product.d);
+  const GemmFileReport other = gemm_file(recorded.product, {.plan = {.plan = "flat"}});
+  const auto violation = test::violation_of([&] { (void)file_with_d(other); });
+  REQUIRE(violation);
+  CHECK(violation->field == "d");
+  CHECK(violation->fix.find("`replace_d`") != std::string::npos);
+  CHECK(read_product_file(file_with_d(other, true)).d == other.result.d);
 }
 
 TEST_CASE("find_plans_of_file needs a recorded D, and finds the plan of its kernel") {

@@ -3,6 +3,7 @@
 #include "bitmma/core/error.hpp"
 #include "bitmma/formats/matrix.hpp"
 #include "support/catch.hpp"
+#include "support/violation.hpp"
 
 using namespace bitmma;
 
@@ -26,6 +27,26 @@ TensorFile file_of(const Matrix& x, const std::string& dtype) {
 }
 
 }  // namespace
+
+TEST_CASE("quantize_file gives what the recipe gives, and its fields are refused by their names") {
+  const Matrix x = ramp(Format::bf16, 3, 32);
+  const TensorFile file = file_of(x, "BF16");
+  const QuantizeRun run = quantize_file(file, {.recipe = "ocp_mxfp4", .layout = {.packed_codes = true}});
+  const QuantizeRecipe& recipe = recipe_named("ocp_mxfp4");
+  const TensorFile expected = quantized_file(recipe, x, quantize(recipe, x), {.packed_codes = true});
+  CHECK(run.file.find("codes")->bytes == expected.find("codes")->bytes);
+  CHECK(run.file.find("scales")->bytes == expected.find("scales")->bytes);
+  CHECK(run.warnings == warnings_of(recipe, quantize(recipe, x)));
+  CHECK(run.report.find("warnings"));
+  const auto field_of = [&](const QuantizeRequest& request) {
+    const auto violation = test::violation_of([&] { (void)quantize_file(file, request); });
+    return violation ? violation->field : std::string();
+  };
+  CHECK(field_of({.recipe = "ocp_mxfp5"}) == "recipe");
+  CHECK(field_of({.recipe = "ocp_mxfp4", .type = Format::f16}) == "type");
+  CHECK(field_of({.recipe = "ocp_mxfp4", .torch_device = "cpu"}) == "torch_device");
+  CHECK(field_of({.recipe = "deepgemm_1x128", .torch_device = "tpu"}) == "torch_device");
+}
 
 TEST_CASE("a matrix is read by its dtype, raw codes by the type that is named") {
   for (const auto& [format, raw] : {std::pair(Format::f32, "U32"), {Format::f16, "U16"}, {Format::bf16, "U16"}}) {
@@ -53,12 +74,12 @@ TEST_CASE("a quantised file has codes, scales and keys, packed and tiled where t
   for (const QuantizeRecipe& recipe : quantize_recipes()) {
     if (!recipe.inputs.contains(Format::f32) || recipe.block_rows == 16) continue;
     INFO(recipe.name);
-    const Matrix wide = ramp(Format::f32, 4, 128), &given = recipe.block_cols == 128 ? wide : x;
-    const Quantized made = quantize(recipe, given);
-    const TensorFile file = quantized_file(recipe, given, made);
+    const Matrix wide = ramp(Format::f32, 4, 128), &input = recipe.block_cols == 128 ? wide : x;
+    const Quantized made = quantize(recipe, input);
+    const TensorFile file = quantized_file(recipe, input, made);
     REQUIRE(file.find("codes"));
     CHECK(file.find("codes")->dtype == info(recipe.element).dtype);
-    CHECK(file.find("codes")->shape == std::vector<int64_t>{4, given.cols()});
+    CHECK(file.find("codes")->shape == std::vector<int64_t>{4, input.cols()});
     CHECK(file.find("scales")->shape == std::vector<int64_t>{made.scales.rows(), made.scales.cols()});
     CHECK((file.find("tensor_scale") != nullptr) == recipe.has_two_levels());
     CHECK(*file.find_metadata("recipe") == recipe.name);
@@ -67,17 +88,17 @@ TEST_CASE("a quantised file has codes, scales and keys, packed and tiled where t
     for (size_t i = 0; i < codes.size(); ++i) REQUIRE(codes[i] == made.codes.words()[i]);
     const bool is_e2m1 = recipe.element == Format::e2m1, has_bytes = recipe.scale_format != Format::f32;
     if (is_e2m1) {
-      const TensorFile packed = quantized_file(recipe, given, made, {.packed_codes = true});
+      const TensorFile packed = quantized_file(recipe, input, made, {.packed_codes = true});
       CHECK(packed.find("codes")->bytes.copy() == packed_codes(made.codes));
-      CHECK(packed.find("codes")->shape == std::vector<int64_t>{4, given.cols() / 2});
+      CHECK(packed.find("codes")->shape == std::vector<int64_t>{4, input.cols() / 2});
     } else {
-      CHECK_THROWS_AS(quantized_file(recipe, given, made, {.packed_codes = true}), Error);
+      CHECK_THROWS_AS(quantized_file(recipe, input, made, {.packed_codes = true}), Error);
     }
     if (has_bytes) {
-      const TensorFile tiled = quantized_file(recipe, given, made, {.tiled_scales = true});
+      const TensorFile tiled = quantized_file(recipe, input, made, {.tiled_scales = true});
       CHECK(tiled.find("scales")->bytes.copy() == tiled_scales(made));
     } else {
-      CHECK_THROWS_AS(quantized_file(recipe, given, made, {.tiled_scales = true}), Error);
+      CHECK_THROWS_AS(quantized_file(recipe, input, made, {.tiled_scales = true}), Error);
     }
   }
 }

@@ -4,7 +4,6 @@
 
 #include "bitmma/analysis/lint.hpp"
 #include "bitmma/files/golden.hpp"
-#include "bitmma/files/recorded_file.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "support/catch.hpp"
 

@@ -10,7 +10,7 @@
 #include "bitmma/analysis/describe.hpp"
 #include "bitmma/core/parallel.hpp"
 #include "bitmma/descriptor/zero_column_mask.hpp"
-#include "bitmma/files/whole_tile.hpp"
+#include "bitmma/files/tiling.hpp"
 #include "bitmma/instruction/place_operands.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "bitmma/stimulus/random_case.hpp"
@@ -460,7 +460,7 @@ namespace {
 int planted_and_found(const Case& tile, int every) {
   const std::array cases{tile};
   const Matrix truth = faulty_d(cases, 0, {});
-  CHECK(truth == computed_d(*whole_tile(tile), 0));
+  CHECK(truth == computed_tile(tile));
   int planted = 0, index = 0;
   for (const Fault& fault : fault_catalogue(cases)) {
     if (index++ % every != 0) continue;

@@ -46,6 +46,38 @@ TEST_CASE("a table of a report has aligned columns, numbers to the right") {
   CHECK(print(found) == "count  name\n   12  wgmma\n    3  mma\n");
 }
 
+TEST_CASE("rows are members of the tree and lines of the text, or one of both") {
+  Report report;
+  report.add_rows({{"kind", "kind", "f16"},
+                   {"n", "N", 64, "64 columns"},
+                   {"sparse", "", false},
+                   {"", "legal", "PTX ISA"},
+                   {"orders", "order", ""}});
+  CHECK(to_json(report) == R"({"kind":"f16","n":64,"sparse":false,"orders":""})");
+  CHECK(print(report) == "kind   f16\nN      64 columns\nlegal  PTX ISA\n");
+  CHECK(Report().add_rows({{"m", "", 1}}).lines.empty());
+}
+
+TEST_CASE("rows of elements are a list of objects, and a table of their labels") {
+  const auto rows = [](int row, Report maybe) {
+    return std::vector<ReportRow>{{"row", "row", row}, {"maybe", "maybe", std::move(maybe)}, {"", "twice", 2 * row}};
+  };
+  const ReportRows elements{rows(8, Report()), rows(16, "yes"), rows(24, true)};
+  CHECK(to_json(objects_of(elements)) ==
+        R"([{"row":8,"maybe":null},{"row":16,"maybe":"yes"},{"row":24,"maybe":true}])");
+  CHECK(table_of(elements, 2) ==
+        std::vector<std::vector<std::string>>{{"row", "maybe", "twice"}, {"8", "", "16"}, {"16", "yes", "32"}});
+  CHECK(table_of(elements).size() == 4);
+  CHECK(table_of({}).empty());
+  CHECK(print_markdown(table_of(elements, 1)) == "| row | maybe | twice |\n|---|---|---|\n| 8 |  | 16 |\n");
+}
+
+TEST_CASE("folded text has at most 80 columns and is indented further after its first line") {
+  const std::string word(39, 'w');
+  CHECK(folded(word + " " + word + " x", 1) == " " + word + " " + word + "\n     x\n");
+  CHECK(folded("", 0) == "\n");
+}
+
 TEST_CASE("warnings in a report are lines and data") {
   const std::vector<Violation> one{{.field = "n", .seen = "9", .expected = "8", .severity = Severity::warning}};
   const Report found = Report().add_warnings(one);

@@ -29,9 +29,9 @@ TEST_CASE("diagnose speaks JSON and uses the exit codes") {
   const std::string right = folder.path("right.safetensors"), wrong = folder.path("wrong.safetensors");
   REQUIRE(run({"golden", f16, "--distribution", "normal", "--cases", "2", "-o", right}).code == 0);
   REQUIRE(run({"golden", f16, "--distribution", "normal", "--cases", "2", "--scale-d", "0", "-o", wrong}).code == 0);
-  const Outcome found = run({"diagnose", right, wrong, "--json"});
-  CHECK(found.code == 1);
-  const auto json = nlohmann::json::parse(found.out);
+  const Outcome outcome = run({"diagnose", right, wrong, "--json"});
+  CHECK(outcome.code == 1);
+  const auto json = nlohmann::json::parse(outcome.out);
   CHECK(json["findings"][0]["faults"][0]["id"] == "c.cleared");
   CHECK(json["findings"][0]["explains_all"] == true);
   CHECK(json["target"] == "sm_90a");
@@ -59,9 +59,9 @@ TEST_CASE("an instruction descriptor with another N is named, whichever of the t
     TensorFile of_kernel = read_tensor_file(kernel);
     if (says_own) of_kernel.set(own);
     write_tensor_file(kernel, of_kernel);
-    const Outcome found = run({"diagnose", right, kernel, "--json"});
-    CHECK(found.code == 1);
-    const auto json = nlohmann::json::parse(found.out);
+    const Outcome outcome = run({"diagnose", right, kernel, "--json"});
+    CHECK(outcome.code == 1);
+    const auto json = nlohmann::json::parse(outcome.out);
     CHECK(json["findings"][0]["faults"][0]["id"] == "idesc.n.32");
     CHECK(json["findings"][0]["explains_all"] == true);
   }

@@ -175,7 +175,12 @@ TEST_CASE("evidence is of the target that is computed") {
   const test::Outcome other = run({"gemm", f16, "--target", "sm_80"});
   CHECK_THAT(other.out, ContainsSubstring("model choice on sm_80; on sm_90a measured: H100, H200"));
   const auto json = nlohmann::json::parse(run({"gemm", f16, "--target", "sm_80", "--json"}).out);
-  CHECK(json["plan"]["evidence"]["plan"] == "model choice on sm_80; on sm_90a measured: H100, H200");
+  const auto evidence = json["plan"]["evidence"]["plan"];
+  CHECK(evidence["level"] == "model choice");
+  CHECK(evidence["seen"] == "measured");
+  CHECK(evidence["seen_on"] == "sm_90a");
+  CHECK(evidence["gpus"] == "H100, H200");
+  CHECK(evidence["text"] == "model choice on sm_80; on sm_90a measured: H100, H200");
 }
 
 TEST_CASE("gemm --find ends after --timeout, and says so") {

@@ -40,7 +40,7 @@ const test::BadRequests bad_requests({
     {m + "m16n8k64.row.col.kind::mxf4.block_scale.f32.e2m1.e2m1.f32.ue8m0 --thread-id-a 2 $OUT", illegal_value,
      "thread_id_a"},
     {m + "m16n8k64.row.col.kind::mxf4.block_scale.f32.e2m1.e2m1.f32.ue8m0 --layout-b mn-major:none $OUT", illegal_value,
-     "major"},
+     "--layout-b"},
     {m + "m16n8k64.row.col.kind::mxf4.block_scale.f32.e2m1.e2m1.f32.ue8m0 --scale-d 0 $OUT", no_effect, "--scale-d"},
     {"golden mma.sp.sync.aligned.m16n8k128.row.col.kind::mxf4.block_scale.f32.e2m1.e2m1.f32.ue8m0 $OUT", illegal_value,
      ".sp"},

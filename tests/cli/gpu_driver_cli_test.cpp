@@ -68,10 +68,10 @@ void append_answer(std::string& answers, const Instruction& instruction, const S
 Environment right_answers(const test::TemporaryFolder& folder) {
   std::string answers;
   for (int64_t unit = 0; unit < units; ++unit) {
-    CampaignUnit one = campaign_unit(seed, unit, outputs, Family::mma_sync);
-    for (CampaignCase& each : one.cases) {
-      execute(one.instruction, one.target, each.state);
-      append_answer(answers, one.instruction, each.state);
+    CampaignUnit work = campaign_unit(seed, unit, outputs, Family::mma_sync);
+    for (CampaignCase& each : work.cases) {
+      execute(work.instruction, work.target, each.state);
+      append_answer(answers, work.instruction, each.state);
     }
   }
   test::write_text(folder.path("answers"), answers);
@@ -122,14 +122,14 @@ TEST_CASE("with a driver that answers right, files and campaigns agree, and with
   const Ended zeros = run(folder, file);
   CHECK(zeros.code == 1);
   CHECK_THAT(zeros.out, ContainsSubstring("differ from the model, first"));
-  const auto found = nlohmann::json::parse(run(folder, file + " --json").out);
-  CHECK(found["gpu"] == "Fake H200");
-  CHECK(found["mismatches"] > 0);
-  REQUIRE(found["files"].size() == 1);
-  CHECK(found["files"][0]["file"] == golden);
-  CHECK(found["files"][0]["mismatches"] == found["mismatches"]);
-  CHECK(found["files"][0]["first_mismatch"].is_object());
-  CHECK(found["files"][0]["refused"].empty());
+  const auto comparison = nlohmann::json::parse(run(folder, file + " --json").out);
+  CHECK(comparison["gpu"] == "Fake H200");
+  CHECK(comparison["mismatches"] > 0);
+  REQUIRE(comparison["files"].size() == 1);
+  CHECK(comparison["files"][0]["file"] == golden);
+  CHECK(comparison["files"][0]["mismatches"] == comparison["mismatches"]);
+  CHECK(comparison["files"][0]["first_mismatch"].is_object());
+  CHECK(comparison["files"][0]["refused"].empty());
 
   const Ended agreed = run(folder, saving(folder), right_answers(folder));
   INFO(agreed.err);

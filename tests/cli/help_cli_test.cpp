@@ -210,10 +210,8 @@ TEST_CASE("every example of every help can be pasted and runs", "[long]") {
         else if (!quoted) unquoted += c;
       }
       if (unquoted.find_first_of("*?(){}<>$;\"") != std::string::npos) failed += example + "\nneeds quotes\n";
-      // A GPU, a Python package or a minute is not here; the laboratory has tests of its own.
-      if (words[0] == "gpu" || words[0] == "survey" || words[0] == "replay" ||
-          words == std::vector<std::string>{"bench"})
-        continue;
+      // A GPU or a minute is not here; the laboratory has tests of its own.
+      if (words[0] == "gpu" || words[0] == "survey" || words == std::vector<std::string>{"bench"}) continue;
       provide(words);
       const Outcome outcome = run(words);
       if (outcome.code != 0 && outcome.code != 1) failed += example + "\n" + outcome.err;
@@ -224,6 +222,14 @@ TEST_CASE("every example of every help can be pasted and runs", "[long]") {
   INFO(failed);
   CHECK(failed.empty());
   CHECK(examples > 45);
+}
+
+TEST_CASE("replay prints the line that recomputes a capture in Python, as a shell reads it") {
+  const Outcome outcome = run({"replay", "captured", "--weights", "my model/", "--against", "it's"});
+  CHECK(outcome.code == 2);
+  CHECK(outcome.out.empty());
+  CHECK_THAT(outcome.err, Catch::Matchers::EndsWith(
+                              "python3 -m bitmma replay captured --weights 'my model/' --against 'it'\\''s'\n"));
 }
 
 TEST_CASE("colours go to terminals alone, and not where NO_COLOR is set") {

@@ -57,54 +57,54 @@ Matrix written(const std::string& path, const std::string& name, Format format, 
 }  // namespace
 
 TEST_CASE("operator writes what the library computes, from a file for each operand or one for all") {
-  const OperandFiles given;
-  const std::string out = given.path("out");
-  const Matrix& x = given.tensors[0].rows;
-  REQUIRE(given.run({"softmax", given.path("x"), "-o", out}).code == 0);
+  const OperandFiles operands;
+  const std::string out = operands.path("out");
+  const Matrix& x = operands.tensors[0].rows;
+  REQUIRE(operands.run({"softmax", operands.path("x"), "-o", out}).code == 0);
   CHECK(written(out, "out", Format::f16, 6, 50) == softmax(x));
   CHECK(*read_tensor_file(out).find_metadata("operator") == "softmax");
   CHECK(read_tensor_file(out).find("out")->shape == std::vector<int64_t>{2, 3, 50});
-  REQUIRE(given.run({"log_softmax", given.path("all"), "--output-type", "f32", "-o", out}).code == 0);
+  REQUIRE(operands.run({"log_softmax", operands.path("all"), "--output-type", "f32", "-o", out}).code == 0);
   CHECK(written(out, "out", Format::f32, 6, 50) == softmax(x, {.to = Format::f32, .logarithm = true}));
-  const Norm norm = layer_norm(x, &given.tensors[1].rows, nullptr, 0.5F);
+  const Norm norm = layer_norm(x, &operands.tensors[1].rows, nullptr, 0.5F);
   for (const std::vector<std::string>& files :
-       {std::vector<std::string>{given.path("x"), given.path("weight")}, {given.path("all")}}) {
+       {std::vector<std::string>{operands.path("x"), operands.path("weight")}, {operands.path("all")}}) {
     std::vector<std::string> words{"layer_norm", "--eps", "0.5", "-o", out};
     words.insert(words.begin() + 1, files.begin(), files.end());
-    REQUIRE(given.run(words).code == 0);
+    REQUIRE(operands.run(words).code == 0);
     CHECK(written(out, "out", Format::f16, 6, 50) == norm.out);
     CHECK(written(out, "mean", Format::f32, 6, 1) == *norm.mean);
     CHECK(written(out, "rstd", Format::f32, 6, 1) == norm.rstd);
   }
-  REQUIRE(given.run({"rms_norm", given.path("x"), "-o", out}).code == 0);  // PyTorch's eps: float32's epsilon
+  REQUIRE(operands.run({"rms_norm", operands.path("x"), "-o", out}).code == 0);  // PyTorch's eps: float32's epsilon
   CHECK(written(out, "out", Format::f16, 6, 50) == rms_norm(x, nullptr, 0x1p-23F).out);
-  REQUIRE(given.run({"mul", given.path("x"), given.path("x"), "-o", out}).code == 0);
+  REQUIRE(operands.run({"mul", operands.path("x"), operands.path("x"), "-o", out}).code == 0);
   CHECK(written(out, "out", Format::f16, 6, 50) == elementwise("mul", x, &x));
-  REQUIRE(given.run({"sum", given.path("x"), "--dim", "all", "-o", out}).code == 0);
+  REQUIRE(operands.run({"sum", operands.path("x"), "--dim", "all", "-o", out}).code == 0);
   Matrix flat(Format::f16, 1, 300);
   std::ranges::copy(x.words(), flat.words().begin());
   CHECK(written(out, "out", Format::f16, 1, 1) == reduce(flat));
 
   const AttentionShape shape{.heads = 8, .kv_heads = 4, .queries = 9, .keys = 21, .head_size = 16};
-  const Matrix &q = given.tensors[2].rows, &k = given.tensors[3].rows, &v = given.tensors[4].rows;
-  REQUIRE(given
-              .run({"attention", given.path("q"), given.path("k"), given.path("v"), "--causal", "--window", "3,-1",
-                    "--scale", "0.5", "-o", out})
+  const Matrix &q = operands.tensors[2].rows, &k = operands.tensors[3].rows, &v = operands.tensors[4].rows;
+  REQUIRE(operands
+              .run({"attention", operands.path("q"), operands.path("k"), operands.path("v"), "--causal", "--window",
+                    "3,-1", "--scale", "0.5", "-o", out})
               .code == 0);
   const Attention expected =
       attention(attention_plan(shape, {.causal = true, .scale = 0.5F, .window_left = 3}), shape, q, k, v);
   CHECK(written(out, "out", Format::f16, 72, 16) == expected.out);
   CHECK(written(out, "lse", Format::f32, 8, 9) == expected.lse);
-  REQUIRE(given.run({"attention", given.path("all"), "--backend", "efficient", "-o", out}).code == 0);
+  REQUIRE(operands.run({"attention", operands.path("all"), "--backend", "efficient", "-o", out}).code == 0);
   CHECK(written(out, "out", Format::f16, 72, 16) ==
         attention(attention_plan(shape, {.kernel = AttentionKernel::memory_efficient}), shape, q, k, v).out);
 }
 
 TEST_CASE("operator compares with recorded results, and names the first place that differs") {
-  const OperandFiles given;
-  const std::string out = given.path("out"), changed = given.path("changed");
-  REQUIRE(given.run({"rms_norm", given.path("all"), "-o", out}).code == 0);
-  Outcome done = given.run({"rms_norm", given.path("all"), "--against", out});
+  const OperandFiles operands;
+  const std::string out = operands.path("out"), changed = operands.path("changed");
+  REQUIRE(operands.run({"rms_norm", operands.path("all"), "-o", out}).code == 0);
+  Outcome done = operands.run({"rms_norm", operands.path("all"), "--against", out});
   CHECK(done.code == 0);
   CHECK_THAT(done.out, ContainsSubstring("recorded out   all 300 outputs the same") &&
                            ContainsSubstring("recorded rstd  all 6 outputs the same"));
@@ -115,25 +115,25 @@ TEST_CASE("operator compares with recorded results, and names the first place th
   wrong.bytes = TensorBytes(std::move(bytes));
   recorded.set(wrong);
   write_tensor_file(changed, recorded);
-  done = given.run({"rms_norm", given.path("all"), "--against", changed, "--explain", "1,1,7"});
+  done = operands.run({"rms_norm", operands.path("all"), "--against", changed, "--explain", "1,1,7"});
   CHECK(done.code == 1);
   CHECK_THAT(done.out, ContainsSubstring("1 of 300 outputs differs, the first at (1, 1, 7)") &&
                            ContainsSubstring("output    (4, 7) of rms_norm"));
-  done = given.run({"rms_norm", given.path("all"), "--against", changed, "--json"});
+  done = operands.run({"rms_norm", operands.path("all"), "--against", changed, "--json"});
   CHECK_THAT(done.out, ContainsSubstring("\"differing\": 1"));
-  CHECK(given.run({"rms_norm", given.path("all"), "--against", given.path("all")}).code == 2);
-  CHECK(given.run({"amax", given.path("x"), "--against", out}).code == 2);
+  CHECK(operands.run({"rms_norm", operands.path("all"), "--against", operands.path("all")}).code == 2);
+  CHECK(operands.run({"amax", operands.path("x"), "--against", out}).code == 2);
 }
 
 TEST_CASE("operator explains one output of its result") {
-  const OperandFiles given;
-  const Outcome text = given.run({"attention", given.path("all"), "--explain", "1,3,8,15"});
+  const OperandFiles operands;
+  const Outcome text = operands.run({"attention", operands.path("all"), "--explain", "1,3,8,15"});
   CHECK(text.code == 0);
   CHECK_THAT(text.out, ContainsSubstring("(7, 8, 15) of attention") && ContainsSubstring("keys 0..20") &&
                            ContainsSubstring("(lane 0 + lane 2) + (lane 1 + lane 3)"));
   for (const auto& [words, place] : std::vector<std::pair<std::string, std::string>>{
            {"sum", "1,2"}, {"argmax --dim -1", "0,0"}, {"mean --dim all", "0"}, {"silu", "1,0,49"}}) {
-    const Outcome json = test::run_line("operator " + words + " " + given.path("x") + " --json --explain " + place);
+    const Outcome json = test::run_line("operator " + words + " " + operands.path("x") + " --json --explain " + place);
     INFO(json.out << json.err);
     CHECK(json.code == 0);
     CHECK_THAT(json.out, ContainsSubstring("\"rounding\""));
@@ -141,8 +141,8 @@ TEST_CASE("operator explains one output of its result") {
 }
 
 TEST_CASE("operator refuses what does not act or does not fit, and writes nothing") {
-  const OperandFiles given;
-  const std::string out = given.path("out"), x = given.path("x"), q = given.path("q"), k = given.path("k");
+  const OperandFiles operands;
+  const std::string out = operands.path("out"), x = operands.path("x"), q = operands.path("q"), k = operands.path("k");
   for (const std::vector<std::string>& words :
        std::vector<std::vector<std::string>>{{"sofmax", x},
                                              {"softmax", x, "--eps", "1"},
@@ -152,12 +152,12 @@ TEST_CASE("operator refuses what does not act or does not fit, and writes nothin
                                              {"silu", x, "--causal"},
                                              {"add", x},
                                              {"softmax", x, x},
-                                             {"mul", x, given.path("flat")},
-                                             {"softmax", given.path("scalar")},
-                                             {"sum", given.path("scalar")},
-                                             {"layer_norm", given.path("scalar")},
+                                             {"mul", x, operands.path("flat")},
+                                             {"softmax", operands.path("scalar")},
+                                             {"sum", operands.path("scalar")},
+                                             {"layer_norm", operands.path("scalar")},
                                              {"softmax", x, "--explain", "1,2,0,"},
-                                             {"softmax", given.path("all"), "--tensor", "y"},
+                                             {"softmax", operands.path("all"), "--tensor", "y"},
                                              {"softmax", x, "--type", "f16"},
                                              {"softmax", x, "--output-type", "e4m3"},
                                              {"softmax", x, "--explain", "1,3,0"},
@@ -171,14 +171,14 @@ TEST_CASE("operator refuses what does not act or does not fit, and writes nothin
                                              {"attention", q, k, k, "--backend", "math"},
                                              {"attention", q, k, k, "--scale", "-1"},
                                              {"attention", q, k, k, "--backend", "efficient", "--splits", "2"},
-                                             {"softmax", x, "--against", given.path("none")}}) {
+                                             {"softmax", x, "--against", operands.path("none")}}) {
     std::vector<std::string> all = words;
     all.insert(all.end(), {"-o", out});
-    const Outcome done = given.run(all);
+    const Outcome done = operands.run(all);
     INFO(fmt::format("{}", fmt::join(words, " ")) << done.out << done.err);
     CHECK(done.code == 2);
     CHECK(done.out.empty());
     CHECK_FALSE(std::filesystem::exists(out));
   }
-  CHECK(given.run({"softmax", x, "-o", "y.npy"}).code == 2);
+  CHECK(operands.run({"softmax", x, "-o", "y.npy"}).code == 2);
 }

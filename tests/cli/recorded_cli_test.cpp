@@ -108,11 +108,11 @@ TEST_CASE("a whole tile with one D is taken by verify, compare, explain and diag
   CHECK_THAT(run({"explain", tile, "--row", "128"}).violations, test::refused(illegal_value, "--row"));
   CHECK_THAT(run({"ptx", tile}).violations, test::refused(illegal_value, "$FOLDER/tile.safetensors: tile"));
   // One is a tile, the other is none.
-  const std::string one = folder.path("one.safetensors");
-  REQUIRE(run({"golden", f16, "--cases", "1", "-o", one}).code == 0);
+  const std::string single = folder.path("one.safetensors");
+  REQUIRE(run({"golden", f16, "--cases", "1", "-o", single}).code == 0);
   for (const char* verb : {"compare", "diagnose"}) {
-    CHECK_THAT(run({verb, tile, one}).violations, test::refused(other_inputs, "$FOLDER/one.safetensors"));
-    CHECK_THAT(run({verb, one, tile}).violations, test::refused(other_inputs, "$FOLDER/tile.safetensors"));
+    CHECK_THAT(run({verb, tile, single}).violations, test::refused(other_inputs, "$FOLDER/one.safetensors"));
+    CHECK_THAT(run({verb, single, tile}).violations, test::refused(other_inputs, "$FOLDER/tile.safetensors"));
   }
 }
 

@@ -108,12 +108,12 @@ TEST_CASE("simulate --lint speaks JSON and uses the exit codes") {
   CHECK(nlohmann::json::parse(run({"simulate", right, "--lint", "--json"}).out).empty());
   REQUIRE(run({"golden", f16, "--distribution", "special", "-o", wrong}).code == 0);
   CHECK(run({"simulate", wrong, "--lint"}).code == 1);
-  const auto found = nlohmann::json::parse(run({"simulate", wrong, "--lint", "--json"}).out);
-  CHECK(found.size() >= 2);
+  const auto findings = nlohmann::json::parse(run({"simulate", wrong, "--lint", "--json"}).out);
+  CHECK(findings.size() >= 2);
   for (const char* key : {"file", "target", "cases", "field", "seen", "legal", "fix", "source"}) {
-    CHECK(found[0].contains(key));
+    CHECK(findings[0].contains(key));
   }
-  CHECK(found[0]["severity"] == "warning");
+  CHECK(findings[0]["severity"] == "warning");
 }
 
 TEST_CASE("simulate --lint --target looks at the file's operands on another GPU") {

@@ -25,6 +25,32 @@ TEST_CASE("whole numbers have one grammar") {
   CHECK(split_list("1x2,3", ",x") == std::vector<std::string>{"1", "2", "3"});
 }
 
+TEST_CASE("integers have a width, decimal numbers the nearest double, and lists commas") {
+  CHECK(parse_integer("255", 8, false) == 255);
+  CHECK(parse_integer("0xff", 8, false) == 255);
+  CHECK(parse_integer("256", 8, false) == std::nullopt);
+  CHECK(parse_integer("-1", 8, false) == std::nullopt);
+  CHECK(parse_integer("-128", 8, true) == 0x80);
+  CHECK(parse_integer("127", 8, true) == 0x7F);
+  CHECK(parse_integer("128", 8, true) == std::nullopt);
+  CHECK(parse_integer("-129", 8, true) == std::nullopt);
+  CHECK(parse_integer("-9223372036854775808", 64, true) == uint64_t{1} << 63);
+  CHECK(parse_integer("18446744073709551615", 64, false) == ~uint64_t{0});
+  CHECK(parse_integer("010", 32, true) == std::nullopt);
+  CHECK(parse_decimal("0.1") == 0.1);
+  CHECK(parse_decimal("+2.5e-3") == 2.5e-3);
+  CHECK(parse_decimal("-inf") == -std::numeric_limits<double>::infinity());
+  for (const char* text : {"", "+", "+-1", "0x10", "1e999", "1,5", "1 ", "one"}) {
+    INFO(text);
+    CHECK(parse_decimal(text) == std::nullopt);
+  }
+  CHECK(parse_signed_list("3,-1") == std::vector<int64_t>{3, -1});
+  for (const char* text : {"", "3,", "a", "1.5", "1 2"}) {
+    INFO(text);
+    CHECK(parse_signed_list(text) == std::nullopt);
+  }
+}
+
 TEST_CASE("extents and indices are lists of whole numbers, and an error names their field") {
   CHECK(parse_extents("grid", "4,2") == std::array<int64_t, 3>{4, 2, 1});
   CHECK(parse_extents("grid", "4x2x3") == std::array<int64_t, 3>{4, 2, 3});

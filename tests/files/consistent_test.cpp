@@ -3,7 +3,6 @@
 
 #include "bitmma/core/error.hpp"
 #include "bitmma/files/golden.hpp"
-#include "bitmma/files/whole_tile.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
@@ -42,10 +41,10 @@ std::vector<Violation> refusals(const std::function<void()>& call) {
 void check_contradiction(const VectorFile& vectors, std::string_view field) {
   for (const auto& call : std::vector<std::function<void()>>{
            [&] { require_consistent(vectors, 2); }, [&] { verify(vectors, 1); }, [&] { compare(vectors, vectors); }}) {
-    const std::vector<Violation> found = refusals(call);
-    REQUIRE(found.size() == 1);
-    CHECK(found[0].code == ViolationCode::contradiction);
-    CHECK(found[0].field == "file: " + std::string(field));
+    const std::vector<Violation> violations = refusals(call);
+    REQUIRE(violations.size() == 1);
+    CHECK(violations[0].code == ViolationCode::contradiction);
+    CHECK(violations[0].field == "file: " + std::string(field));
   }
 }
 
@@ -71,6 +70,9 @@ TensorFile loop_matrices(int steps) {
   return file;
 }
 
+/// Its steps as cases, with images and D.
+TensorFile steps_of_loop(int steps) { return unroll_k(as_tiled_file(loop_matrices(steps)), {}).file; }
+
 }  // namespace
 
 TEST_CASE("plain matrices beside a state must be what the instruction reads, in every case") {
@@ -93,12 +95,11 @@ TEST_CASE("plain matrices beside a state must be what the instruction reads, in 
 }
 
 TEST_CASE("cases that are said to be steps of a K loop go on with the D of the step before") {
-  const UnrolledK loop = *unroll_k(loop_matrices(4), {}, {});
-  TensorFile file = loop.file;
+  TensorFile file = steps_of_loop(4);
   file.path = "file";
   CHECK(refusals([&] { require_consistent(as_vector_file(file)); }).empty());
   // A part of a file may begin inside a loop.
-  TensorFile loops = unroll_k(loop_matrices(2), {}, {})->file;
+  TensorFile loops = steps_of_loop(2);
   for (Tensor& tensor : loops.tensors) {
     const std::vector<uint8_t> once = tensor.bytes.copy();
     std::vector<uint8_t> twice = once;
@@ -131,18 +132,20 @@ TEST_CASE("cases that are said to be steps of a K loop go on with the D of the s
 }
 
 TEST_CASE("steps with one D behind them all may keep the C of the first step, and no other") {
-  TensorFile file = unroll_k(loop_matrices(2), {}, {})->file;
+  TensorFile file = steps_of_loop(2);
   std::vector<uint8_t> d = file.find("d")->bytes.copy();
   d.erase(d.begin(), d.begin() + 64 * 8 * 4);
   for (const std::string_view name : {"a", "b", "c", "d", "d_regs"}) file.erase(name);
   file.set(Tensor::from_bytes("d", "F32", {64, 8}, d));
-  CHECK(verify(*whole_tile(file)).mismatches == 0);
+  CHECK(verify(as_tiled_file(file)).mismatches == 0);
   std::vector<uint8_t> c(2 * 128 * 4 * 4);
   file.set(Tensor::from_bytes("c_regs", "U32", {2, 128, 4}, c));
-  CHECK(verify(*whole_tile(file)).mismatches == 0);
+  CHECK(verify(as_tiled_file(file)).mismatches == 0);
   c.back() = 0x40;
   file.set(Tensor::from_bytes("c_regs", "U32", {2, 128, 4}, c));
-  CHECK(refusals([&] { whole_tile(file); }).front().code == ViolationCode::contradiction);
+  const VectorFile wrong = as_tiled_file(file);
+  CHECK(refusals([&] { require_consistent(wrong); }).front().code == ViolationCode::contradiction);
+  CHECK(refusals([&] { verify(wrong); }).front().code == ViolationCode::contradiction);
 }
 
 TEST_CASE("a d of another type is compared where each number is one of D's type") {
@@ -167,28 +170,28 @@ TEST_CASE("a d of another type is compared where each number is one of D's type"
   for (const auto& [dtype, word, size] :
        {std::tuple("F64", uint64_t{0x3FD5555555555555}, size_t{8}),
         std::tuple("F64", uint64_t{0x4C70000000000000}, size_t{8}), std::tuple("I64", uint64_t{1}, size_t{8})}) {
-    const std::vector<Violation> found = refusals([&] { recorded(dtype, {word}, size); });
-    REQUIRE(found.size() == 1);
-    CHECK(found[0].field == "file: tensor d");
-    CHECK_THAT(found[0].seen, ContainsSubstring(dtype));
-    CHECK_THAT(found[0].expected, ContainsSubstring("F32"));
+    const std::vector<Violation> violations = refusals([&] { recorded(dtype, {word}, size); });
+    REQUIRE(violations.size() == 1);
+    CHECK(violations[0].field == "file: tensor d");
+    CHECK_THAT(violations[0].seen, ContainsSubstring(dtype));
+    CHECK_THAT(violations[0].expected, ContainsSubstring("F32"));
   }
 }
 
 TEST_CASE("a whole tile is verified, compared and taken apart") {
   TensorFile file = loop_matrices(4);
   file.erase("c");
-  const WholeTile plain = *whole_tile(file);
-  CHECK(plain.steps() == 4);
+  const VectorFile plain = as_tiled_file(file);
+  CHECK(plain.tiling == Tiling{.k = 4});
   CHECK(refusals([&] { verify(plain); }).size() == 1);  // no d
-  const Matrix d = computed_d(plain, 0);
-  const VectorFile steps = as_vector_file(unroll_k(loop_matrices(4), {}, {})->file);
+  const Matrix d = computed_tile(case_at(plain, 0));
+  const VectorFile steps = as_vector_file(steps_of_loop(4));
   CHECK(d == recorded_d(case_at(steps, 3)));
   std::vector<uint8_t> bytes;
   for (const uint32_t word : d.words())
     for (int byte = 0; byte < 4; ++byte) bytes.push_back(static_cast<uint8_t>(word >> 8 * byte));
   file.set(Tensor::from_bytes("d", "F32", {64, 8}, bytes));
-  const WholeTile right = *whole_tile(file), wrong = *whole_tile(with_flipped(file, "d", 4 * (8 * 17 + 5)));
+  const VectorFile right = as_tiled_file(file), wrong = as_tiled_file(with_flipped(file, "d", 4 * (8 * 17 + 5)));
   CHECK(verify(right).mismatches == 0);
   for (const Comparison& comparison : {verify(wrong), compare(right, wrong)}) {
     CHECK(comparison.mismatches == 1);
@@ -197,18 +200,19 @@ TEST_CASE("a whole tile is verified, compared and taken apart") {
     CHECK(comparison.first->col == 5);
   }
   CHECK(different_inputs(right, wrong).empty());
-  const WholeTile other = *whole_tile(with_flipped(file, "a", 0));
+  const VectorFile other = as_tiled_file(with_flipped(file, "a", 0));
   REQUIRE(different_inputs(right, other).size() == 1);
   CHECK(different_inputs(right, other)[0].name == "A");
   // Step by step, with the D of the step before.
   std::optional<Matrix> block;
-  for (int64_t step = 0; step < 4; ++step) {
-    const Case this_case = instruction_at(right, 0, 17, 5, step, block ? &*block : nullptr);
+  const Case whole = case_at(right, 0);
+  for (int step = 0; step < 4; ++step) {
+    const Case this_case = instruction_at(whole, 17, 5, step, block ? &*block : nullptr);
     CHECK(this_case.logical.d.has_value() == (step == 3));
     block = computed_d(this_case);
   }
   CHECK(*block == d);
-  CHECK(refusals([&] { instruction_at(right, 0, 64, 0, 0, nullptr); }).front().field == "row");
+  CHECK(refusals([&] { instruction_at(whole, 64, 0, 0); }).front().field == "row");
 }
 
 TEST_CASE("a computed D forgets where the recorded one came from, and keeps what says what the file is") {

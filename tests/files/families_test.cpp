@@ -22,11 +22,11 @@ namespace {
 
 /// Targets that add by rows of their own.
 std::vector<Target> adders() {
-  std::vector<Target> found;
+  std::vector<Target> all;
   for (const TargetInfo& row : targets) {
-    if (row.adds_as == row.id) found.push_back(row.id);
+    if (row.adds_as == row.id) all.push_back(row.id);
   }
-  return found;
+  return all;
 }
 
 }  // namespace

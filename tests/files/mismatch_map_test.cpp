@@ -92,10 +92,10 @@ TEST_CASE("several matrices are compared with the cases that they are of, and mo
   const std::vector<Case> cases{this_case, this_case};
   std::vector<Matrix> actual(2, computed_d(this_case));
   actual[1].set_code(3, 5, 1);
-  const Comparison found = compare_cases(cases, actual);
-  CHECK(found.cases == 2);
-  REQUIRE(found.mismatches == 1);
-  CHECK((found.first->case_index == 1 && found.first->row == 3 && found.first->col == 5));
+  const Comparison comparison = compare_cases(cases, actual);
+  CHECK(comparison.cases == 2);
+  REQUIRE(comparison.mismatches == 1);
+  CHECK((comparison.first->case_index == 1 && comparison.first->row == 3 && comparison.first->col == 5));
   CHECK(compare_cases(cases, std::span(actual).first(1)).mismatches == 0);
   CHECK_THROWS_AS(compare_cases(std::span(cases).first(1), actual), Error);
 }

@@ -255,11 +255,11 @@ TEST_CASE("unknown keys and tensors survive a round trip, and tensors come out a
   CHECK(back.metadata == file.metadata);
   REQUIRE(back.tensors.size() == 4);
   for (const Tensor& tensor : file.tensors) {
-    const Tensor* found = back.find(tensor.name);
-    REQUIRE(found);
-    CHECK(found->dtype == tensor.dtype);
-    CHECK(found->shape == tensor.shape);
-    CHECK(found->bytes == tensor.bytes);
+    const Tensor* read = back.find(tensor.name);
+    REQUIRE(read);
+    CHECK(read->dtype == tensor.dtype);
+    CHECK(read->shape == tensor.shape);
+    CHECK(read->bytes == tensor.bytes);
   }
   CHECK(reinterpret_cast<uintptr_t>(back.find("big")->bytes.view().data()) % 8 == 0);
   write_tensor_file(folder.path("b"), back);

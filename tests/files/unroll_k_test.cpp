@@ -162,10 +162,10 @@ TEST_CASE("a K loop is the instruction over and over, from one tile in shared me
       INFO(loop.instruction << " " << layout);
       const Placement placement{.a = parse_operand_layout(layout), .b = parse_operand_layout(layout)};
       const TensorFile file = file_of(loop, true);
-      const std::optional<UnrolledK> made = unroll_k(file, loop.types, placement);
-      REQUIRE(made);
-      CHECK(made->steps == loop.steps);
-      const VectorFile vectors = as_vector_file(made->file);
+      const VectorFile whole = as_tiled_file(file, loop.types);
+      REQUIRE(is_k_loop(whole));
+      CHECK(whole.tiling == Tiling{.k = loop.steps});
+      const VectorFile vectors = unroll_k(whole, placement);
       REQUIRE(vectors.cases == loop.steps);
       CHECK(verify(vectors, 1).mismatches == 0);
       // D of the matrices, step by step, without any image.
@@ -189,6 +189,7 @@ TEST_CASE("a K loop is the instruction over and over, from one tile in shared me
         CHECK(d == *this_case.logical.d);
         CHECK(d == recorded_d(case_at(vectors, step)));
       }
+      CHECK(d == computed_tile(case_at(whole, 0)));
       CHECK(warnings_of(case_at(vectors, loop.steps - 1)).empty());
     }
   }
@@ -196,10 +197,8 @@ TEST_CASE("a K loop is the instruction over and over, from one tile in shared me
 
 TEST_CASE("descriptors of a K loop advance inside the swizzle, then to the next column of atoms") {
   const Loop& loop = loops()[0];
-  const VectorFile vectors =
-      as_vector_file(unroll_k(file_of(loop, true), {},
-                              {.a = parse_operand_layout("k-major:128"), .b = parse_operand_layout("k-major:128")})
-                         ->file);
+  const VectorFile vectors = unroll_k(as_tiled_file(file_of(loop, true)), {.a = parse_operand_layout("k-major:128"),
+                                                                           .b = parse_operand_layout("k-major:128")});
   std::vector<int64_t> starts;
   for (int step = 0; step < loop.steps; ++step)
     starts.push_back(decode_smem_descriptor(Target::sm_90a, case_at(vectors, step).before.number(Field::a_desc))
@@ -212,14 +211,12 @@ TEST_CASE("without C the first step does not read it") {
   for (const Loop& loop : {loops()[0], loops()[6]}) {
     TensorFile file = file_of(loop, false);
     if (loop.instruction.starts_with("wgmma")) file.set_metadata("scale_d", "0");
-    const auto made = unroll_k(file, {}, {});
-    REQUIRE(made);
-    const VectorFile vectors = as_vector_file(made->file);
+    const VectorFile vectors = unroll_k(as_tiled_file(file), {});
     CHECK(verify(vectors, 1).mismatches == 0);
     TensorFile zeros = file_of(loop, true);
     zeros.set(Tensor::from_bytes("c", "F32", {1, loop.m, loop.n},
                                  std::vector<uint8_t>(static_cast<size_t>(4 * loop.m * loop.n))));
-    const VectorFile with_zeros = as_vector_file(unroll_k(zeros, {}, {})->file);
+    const VectorFile with_zeros = unroll_k(as_tiled_file(zeros), {});
     CHECK(recorded_d(case_at(vectors, loop.steps - 1)) == recorded_d(case_at(with_zeros, loop.steps - 1)));
   }
 }
@@ -253,22 +250,24 @@ TEST_CASE("D without C is D with zeros as C, for every wgmma and whatever the si
 TEST_CASE("K of one instruction, a K that is no multiple, and files with states are no loop") {
   Loop loop = loops()[0];
   loop.steps = 1;
-  CHECK_FALSE(unroll_k(file_of(loop, true), {}, {}));
+  const VectorFile single = as_tiled_file(file_of(loop, true));
+  CHECK_FALSE(is_k_loop(single));
+  CHECK_THROWS_AS(unroll_k(single, {}), Error);
   loop.k = 24;
-  CHECK_FALSE(unroll_k(file_of(loop, true), {}, {}));
+  CHECK_THROWS_AS(as_tiled_file(file_of(loop, true)), Error);
   TensorFile file = file_of(loops()[0], true);
   file.set(Tensor::from_bytes("c_regs", "U32", {1, 128, 8}, std::vector<uint8_t>(4096)));
-  CHECK_FALSE(unroll_k(file, {}, {}));
+  CHECK_THROWS_AS(as_tiled_file(file), Error);
   Loop large = loops()[0];
   large.steps = 200;
-  CHECK_THAT(refusal_of([&] { unroll_k(file_of(large, true), {}, {}); }), refused(too_large, "tile"));
+  CHECK_THAT(refusal_of([&] { unroll_k(as_tiled_file(file_of(large, true)), {}); }), refused(too_large, "tile"));
 }
 
 TEST_CASE("tcgen05.mma of plain matrices: shape from extents, types from dtypes, keys or the caller") {
   const auto vectors = [](const Loop& loop, VectorFileDefaults types = {}) {
-    Loop one = loop;
-    one.steps = 1;
-    return as_vector_file(file_of(one, true), types);
+    Loop step = loop;
+    step.steps = 1;
+    return as_vector_file(file_of(step, true), types);
   };
   const VectorFile bf16 = vectors(loops()[7]);
   const auto& mma = std::get<Tcgen05Mma>(bf16.instruction);

@@ -192,8 +192,11 @@ void fuzz_one(bitmma::fuzz::Bytes& in) {
   TensorFile file = pick(in, seeds());
   for (int changes = between(in, 0, 6); changes > 0 && in.remaining_bytes() > 0; --changes) change(in, file);
   accepts([&] {
-    const std::optional<UnrolledK> loop = unroll_k(file, {}, placement_of(point.layout));
-    if (loop) require(verify(as_vector_file(loop->file), 1).mismatches == 0, "a K loop is verified");
+    const VectorFile whole = as_tiled_file(file);
+    if (!is_k_loop(whole)) return;
+    const VectorFile steps = unroll_k(whole, placement_of(point.layout));
+    require(verify(steps, 1).mismatches == 0, "a K loop is verified");
+    require(computed_tile(case_at(whole, 0)) == computed_d(case_at(steps, whole.tiling.k - 1)), "a tile is its steps");
   });
   VectorFile vectors;
   if (!accepts([&] { vectors = as_vector_file(file); })) return;

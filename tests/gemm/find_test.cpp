@@ -73,7 +73,7 @@ TEST_CASE("families of plans are counted, measured ones first") {
     plans += family.plans;
     REQUIRE(family.first < std::ssize(found.all_bits));
     CHECK(print_family(found.all_bits[static_cast<size_t>(family.first)]) == family.name);
-    const bool is_measured = family.evidence.starts_with("measured");
+    const bool is_measured = family.evidence && family.evidence->level == EvidenceLevel::measured;
     CHECK((measured || !is_measured));  // none behind one that is not
     measured = is_measured;
   }

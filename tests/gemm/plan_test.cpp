@@ -4,6 +4,7 @@
 
 #include "bitmma/gemm/gemm.hpp"
 #include "support/catch.hpp"
+#include "support/documents.hpp"
 #include "support/instructions.hpp"
 #include "support/refusal.hpp"
 
@@ -103,6 +104,11 @@ TEST_CASE("what is wrong with a plan is said by its field") {
            "promotion": {"every": 128}})",
        {illegal_value, "plan: output"}},
       {R"({"instruction": "fma.rn.f32", "k_step": 8})", {illegal_value, "plan: instruction"}},
+      {"{" + w + R"(, "tile_mn": [64, 64]})", {illegal_value, "plan: tile_mn"}},
+      {"{" + w + R"(, "split_k": {"cuts": [0, 64], "rule": "nvjet"}})", {illegal_value, "plan: split_k.rule"}},
+      {"{" + w + R"(, "epilogue": [{"op": "relu", "beta": 1}]})", {illegal_value, "plan: epilogue[0].beta"}},
+      {"{" + w + R"(, "evidence": {"split_k": 3}})", {illegal_value, "plan: evidence.split_k"}},
+      {"{" + w + R"(, "evidence": {"split_k": {"level": "sure"}}})", {illegal_value, "plan: evidence.split_k.level"}},
       {R"({"instruction": "fma.rn.f32", "lanes": {"count": 12, "join": "butterfly"}})",
        {illegal_value, "plan: lanes.count"}},
       {"{" + w + R"(, "lanes": {"count": 2}})", {illegal_value, "plan: lanes"}},
@@ -117,6 +123,54 @@ TEST_CASE("what is wrong with a plan is said by its field") {
     const std::string json = text;
     CHECK_THAT(refusal_of([&] { parse_plan(json); }), refused(refusal));
   }
+}
+
+TEST_CASE("values of a plan made in C++ are held to the ranges of their fields") {
+  const auto field_of = [](const auto& change) {
+    GemmPlan plan = flat_plan(Target::sm_90a, Format::bf16, Format::bf16, Format::f32);
+    change(plan);
+    const std::vector<Violation> violations = violations_of(plan);
+    return violations.size() == 1 ? violations.front().field : std::to_string(violations.size());
+  };
+  CHECK(field_of([](GemmPlan&) {}) == "0");
+  CHECK(field_of([](GemmPlan& plan) { plan.tensor().sliced_k = 0; }) == "plan: sliced_k");
+  CHECK(field_of([](GemmPlan& plan) { plan.tensor().promotion = {.every = -1}; }) == "plan: promotion.every");
+  CHECK(field_of([](GemmPlan& plan) { plan.regions = {{.split_k = {.unit = 0}}}; }) == "plan: regions[0].split_k.unit");
+  CHECK(field_of([](GemmPlan& plan) { plan.rounding = Rounding::toward_positive; }) == "plan: output.rounding");
+  CHECK(field_of([](GemmPlan& plan) { plan.chain = CudaCoreChain{.count = 0}; }) == "plan: lanes.count");
+}
+
+TEST_CASE("evidence has a level, which holds on the GPU where it was seen") {
+  const FieldEvidence measured{.level = EvidenceLevel::measured, .seen_on = Target::sm_90a, .gpus = "H100, H200"};
+  CHECK(level_on(measured, Target::sm_90) == EvidenceLevel::measured);
+  CHECK(level_on(measured, Target::sm_80) == EvidenceLevel::model_choice);
+  CHECK(print(measured, Target::sm_90a) == "measured: H100, H200");
+  CHECK(print(measured, Target::sm_80) == "model choice on sm_80; on sm_90a measured: H100, H200");
+  FieldEvidence by_name = measured;
+  by_name.only_by_this_name = true, by_name.note = "2 calls";
+  CHECK(level_on(by_name, Target::sm_90) == EvidenceLevel::model_choice);
+  GemmPlan plan = flat_plan(Target::sm_90a, Format::bf16, Format::bf16, Format::f32);
+  for (const Target target : {Target::sm_90a, Target::sm_90, Target::sm_100a}) {
+    plan.target = target;
+    plan.chain = CudaCoreChain{};
+    plan.evidence = {{"a", measured},
+                     {"b", by_name},
+                     {"c", {.note = "K above 256 was not measured"}},
+                     {"d", {.level = EvidenceLevel::stated, .note = "measured: by me"}}};
+    CHECK(parse_plan(print_json(plan)) == plan);
+  }
+  // A text in a plan is repeated, and no word in it makes it a measurement.
+  const GemmPlan read = parse_plan("{" + w + R"(, "evidence": {"split_k": "measured: H100"}})");
+  CHECK(read.evidence.at("split_k").level == EvidenceLevel::stated);
+  CHECK(print(read.evidence.at("split_k"), read.target) == "measured: H100");
+}
+
+TEST_CASE("docs/plans.md has every field of a plan", "[unsanitized]") {
+  std::string table = "| field | values | default | meaning | evidence |\n|---|---|---|---|---|\n";
+  for (const PlanFieldInfo& field : plan_fields())
+    table += "| `" + field.name + "` | " + field.values + " | " + field.by_default + " | " + field.meaning + " | " +
+             (field.evidence.empty() ? "-" : field.evidence) + " |\n";
+  test::check_generated("docs/plans.md", "<!-- plan fields -->", "<!-- end of plan fields -->", table);
 }
 
 TEST_CASE("a plan with a key twice is refused: one of the two values would be ignored") {

@@ -39,17 +39,18 @@ std::vector<std::vector<std::string>> table_of(const std::string& name) {
 /// What the H100 gave, then what the H200 alone was asked. Both gave the same where both were asked.
 const std::vector<Recorded>& recorded() {
   static const std::vector<Recorded> rows = [] {
-    std::vector<Recorded> found;
+    std::vector<Recorded> functions;
     for (const char* file : {"h100.csv", "h200.csv"}) {
       for (const std::vector<std::string>& row : table_of(file)) {
-        const Recorded one{
+        const Recorded digest_row{
             .function = row[0], .arguments = std::stoull(row[1]), .digest = std::stoull(row[2], nullptr, 16)};
-        const auto same = std::ranges::find(found, one.function, &Recorded::function);
-        if (same == found.end()) found.push_back(one);
-        else if (same->digest != one.digest) throw std::runtime_error(one.function + " differs between GPUs");
+        const auto same = std::ranges::find(functions, digest_row.function, &Recorded::function);
+        if (same == functions.end()) functions.push_back(digest_row);
+        else if (same->digest != digest_row.digest)
+          throw std::runtime_error(digest_row.function + " differs between GPUs");
       }
     }
-    return found;
+    return functions;
   }();
   return rows;
 }
@@ -59,8 +60,8 @@ WordFunction function_named(const std::string& name) {
   static const std::vector<WordFunction> instructions = math_word_functions(Target::sm_90a),
                                          conversions = cvt_word_functions(Target::sm_90a);
   for (const std::vector<WordFunction>* all : {&instructions, &conversions}) {
-    const auto found = std::ranges::find(*all, name, &WordFunction::name);
-    if (found != all->end()) return *found;
+    const auto function = std::ranges::find(*all, name, &WordFunction::name);
+    if (function != all->end()) return *function;
   }
   return {.name = name, .model = [one = parse_c_function(name)](const WordArguments& arguments, std::span<uint32_t> y) {
             std::vector<uint32_t> words(arguments.count);
@@ -80,7 +81,7 @@ uint64_t digest_of(const WordFunction& function, uint64_t arguments) {
     sums[piece] = word_digest(first, results);
   });
   uint64_t sum = 0;
-  for (const uint64_t one : sums) sum += one;
+  for (const uint64_t part : sums) sum += part;
   return sum;
 }
 

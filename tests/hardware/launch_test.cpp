@@ -26,9 +26,9 @@ std::vector<State> random_states(const Instruction& instruction, uint64_t count)
 }
 
 size_t index_of(const Kernel& kernel, std::string_view parameter) {
-  const auto found = std::ranges::find(kernel.inputs, parameter, &KernelParameter::name);
-  REQUIRE(found != kernel.inputs.end());
-  return static_cast<size_t>(found - kernel.inputs.begin());
+  const auto input = std::ranges::find(kernel.inputs, parameter, &KernelParameter::name);
+  REQUIRE(input != kernel.inputs.end());
+  return static_cast<size_t>(input - kernel.inputs.begin());
 }
 
 uint64_t number_at(const std::vector<uint8_t>& bytes, size_t offset, size_t size) {

@@ -157,9 +157,9 @@ TEST_CASE("ptxas and the table of mma.sync agree on six targets, both ways", "[r
 
 TEST_CASE("an illegal mma.sync gets every violation at once") {
   const auto fields = [](const MmaSync& bad, Target target) {
-    std::vector<std::string> found;
-    for (const Violation& violation : violations_of(bad, target)) found.push_back(violation.field);
-    return found;
+    std::vector<std::string> names;
+    for (const Violation& violation : violations_of(bad, target)) names.push_back(violation.field);
+    return names;
   };
   using Fields = std::vector<std::string>;
   CHECK(fields({.kind = MmaKind::mxf8f6f4,

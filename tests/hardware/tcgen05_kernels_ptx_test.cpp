@@ -20,9 +20,9 @@ namespace {
 Instruction as_of(const Instruction& instruction, Target target) {
   const auto* const mma = std::get_if<Tcgen05Mma>(&instruction);
   if (!mma || !mma->sparse || !info(mma->kind).is_fp4) return instruction;
-  Tcgen05Mma one = *mma;
-  one.sparsity_version = target == Target::sm_107a ? 1 : 0;
-  return one;
+  Tcgen05Mma versioned = *mma;
+  versioned.sparsity_version = target == Target::sm_107a ? 1 : 0;
+  return versioned;
 }
 
 /// Kernels, and what to call them in complaints.
@@ -38,11 +38,11 @@ struct Kernels {
   }
   std::string refused() const {
     const std::vector<char> taken = test::ptxas_takes(modules, 24);
-    std::string found;
+    std::string refused_names;
     for (size_t i = 0; i < names.size(); ++i) {
-      if (!taken[i]) found += names[i] + "\n";
+      if (!taken[i]) refused_names += names[i] + "\n";
     }
-    return found;
+    return refused_names;
   }
 };
 

@@ -51,23 +51,23 @@ struct Probe {
 
 /// Legal ones are assembled many at a time, the others one by one. Returns what disagrees.
 std::string disagreements_of(const std::vector<Probe>& probes) {
-  std::string found;
+  std::string refusals;
   for (const bool legal : {true, false}) {
     std::vector<test::PtxModule> modules;
-    std::vector<const Probe*> asked;
+    std::vector<const Probe*> assembled;
     for (const Probe& probe : probes) {
       if (probe.legal != legal) continue;
       modules.push_back({kernel_of(probe.statement, probe.target), probe.target});
-      asked.push_back(&probe);
+      assembled.push_back(&probe);
     }
     const std::vector<char> taken = test::ptxas_takes(modules, legal ? 64 : 1);
-    for (size_t i = 0; i < asked.size(); ++i) {
+    for (size_t i = 0; i < assembled.size(); ++i) {
       if (legal == (taken[i] != 0)) continue;
-      found += fmt::format("{} on {}: {}\n", asked[i]->statement, print(asked[i]->target),
-                           legal ? "legal here, ptxas refuses" : "refused here, ptxas takes it");
+      refusals += fmt::format("{} on {}: {}\n", assembled[i]->statement, print(assembled[i]->target),
+                              legal ? "legal here, ptxas refuses" : "refused here, ptxas takes it");
     }
   }
-  return found;
+  return refusals;
 }
 
 /// What ptxas cannot see on the target: metadata of the version that the target has.

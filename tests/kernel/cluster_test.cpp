@@ -134,12 +134,14 @@ TEST_CASE("a cluster's faults are found: a block that has ended, no barrier, a r
   CHECK_THAT(violation(1).seen, Catch::Contains("whose threads have ended"));
   CHECK(violation(2).code == ViolationCode::shared_memory_race);
   CHECK_THAT(violation(2).seen, Catch::Contains("of block 1 of the cluster"));
-  CHECK(violation(3).code == ViolationCode::undefined_by_ptx);
+  CHECK(violation(3).code == ViolationCode::out_of_bounds);
   const std::string both(meet), write = "st.shared::cluster.u32 [%r21], %r1;\n";
   CHECK(code_of("st.shared.u32 [%r20], %r1;\n" + both + "ld.shared::cluster.u32 %r3, [%r21];\n" + both) ==
         std::nullopt);
   CHECK(code_of(write + both + "ld.shared.u32 %r3, [%r20];\n") == std::nullopt);
-  CHECK(code_of(both + "ld.shared::cluster.u32 %r3, [%r21];\n" + both) == ViolationCode::unwritten_read);
+  const std::string unwritten = both + "ld.shared::cluster.u32 %r3, [%r21];\n";
+  CHECK(code_of(unwritten + both) == std::nullopt);  // nothing depends on it
+  CHECK(code_of(unwritten + "setp.eq.u32 %p1, %r3, 0;\n@%p1 bra Z;\nZ:\n" + both) == ViolationCode::unwritten_read);
   CHECK(code_of("barrier.cluster.wait.aligned;\n") == ViolationCode::undefined_by_ptx);
   CHECK(code_of("barrier.cluster.arrive.aligned;\nbarrier.cluster.arrive.aligned;\n") ==
         ViolationCode::undefined_by_ptx);

@@ -22,6 +22,31 @@ std::optional<ViolationCode> refusal_of_statement(std::string_view statement) {
 
 }  // namespace
 
+TEST_CASE("directives of an entry that change no result are accepted, and those that PTX does not have are refused") {
+  const auto with = [](std::string_view head, std::string_view directives) {
+    return fmt::format(".version 8.6\n.target sm_90a\n.address_size 64\n{}\n{}\n{{\nret;\n}}\n{}", head, directives,
+                       head.starts_with(".func") ? ".visible .entry k() { ret; }\n" : "");
+  };
+  for (const std::string_view head : {".visible .entry k()", ".func f()"}) {
+    for (const std::string_view directives :
+         {"", ".maxnreg 32", ".minnctapersm 2", ".maxnctapersm 2", ".noreturn", ".explicitcluster", ".abi_preserve 4",
+          ".abi_preserve_control 4", ".pragma \"nounroll\";", ".maxntid 128, 1, 1\n.minnctapersm 1",
+          ".loc 1 2 3\n.reqntid 32", ".maxclusterrank 4 .blocksareclusters .reqnctapercluster 2"}) {
+      INFO(head << " " << directives);
+      CHECK(refusal_of(with(head, directives)) == std::nullopt);
+    }
+    for (const std::string_view directives : {".maxthreads 128", "maxnreg 32", ".reqntid", ".maxnreg", ".maxnreg 1, 2",
+                                              ".noreturn 1", ".reqntid 1,1,1,1"}) {
+      INFO(head << " " << directives);
+      const auto violation = test::violation_of([&] { const PtxEntry kernel(with(head, directives)); });
+      REQUIRE(violation);
+      CHECK(violation->code == ViolationCode::unusable_file);
+      CHECK(violation->field == "PTX line 5");
+      CHECK(violation->seen == directives.substr(0, directives.find(' ')));
+    }
+  }
+}
+
 TEST_CASE("an address that wraps is out of bounds, in every space, at every size") {
   constexpr std::string_view variables = ".shared .align 16 .b8 in_shared[64];\n.local .align 16 .b8 in_local[64];\n";
   struct Row {

@@ -165,7 +165,8 @@ TEST_CASE("tensor maps that the driver refuses, or that do not fit the memory, a
   refused([](TensorMap& map) { map.element_strides = {2, 1}; });
   refused([](TensorMap& map) { map.element_bytes = 1, map.fills_with_nan = true; });
   refused([](TensorMap& map) { map.swizzle = Swizzle::b64; });
-  refused([](TensorMap& map) { map.swizzle = Swizzle::b128_atom32; });
+  refused([](TensorMap& map) { map.type = TensorMapType::b6x16_p32; });  // a box of 128
+  refused([](TensorMap& map) { map.type = TensorMapType::b4x16, map.sizes[0] = 63; });
   const PtxEntry kernel = test::kernel_of_data("bulk.ptx", "bulk_scale");
   CHECK_THROWS_AS(launch(kernel, {.block = {160, 1, 1},
                                   .arguments = {tensor_map_argument(memory, good), tensor_map_argument(memory, good),
@@ -255,7 +256,7 @@ TEST_CASE("a kernel makes a tensor map and copies by it, and what is no tensor m
     const auto found = test::violation_of([&] { run(change); });
     return found ? std::optional(found->code) : std::nullopt;
   };
-  CHECK(code("mov.b32 %r4, 5;\nst.shared.b32 [%r20], %r4;\n") == ViolationCode::undefined_by_ptx);  // no map any more
+  CHECK(code("mov.b32 %r4, 5;\nst.shared.b32 [%r20], %r4;\n") == ViolationCode::misaligned);  // the tensor at 5
   CHECK(code("tensormap.replace.tile.rank.shared::cta.b1024.b32 [%r20], 5;\n") == ViolationCode::undefined_by_ptx);
   CHECK(code("tensormap.replace.tile.box_dim.shared::cta.b1024.b32 [%r20], 0, 3;\n") == ViolationCode::illegal_value);
   CHECK(code("tensormap.replace.tile.interleave_layout.shared::cta.b1024.b32 [%r20], 1;\n") ==

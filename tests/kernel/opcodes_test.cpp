@@ -79,7 +79,21 @@ const std::vector<Row> rows{
     {"selp.b32 %r10, %r1, %r2, %p1;", "%r10 <- %p1 %r1 %r2", "%r10=c"},
     {"mov.b32 %r10, %r1;", "%r10 <- %r1", "%r10=c", true},
     {"mov.b64 {%r10, %r11}, %rd2;", "%r10 %r11 <- %rd2", "%r10=14 %r11=0"},
-    {"set.lt.u32.u32 %r10, %r1, %r2;", "refused", ""},
+    {"set.gt.u32.u32 %r10, %r1, %r2;", "%r10 <- %r1 %r2", "%r10=ffffffff"},
+    {"vadd2.u32.u32.u32 %r10, %r1, %r2, %r3;", "%r10 <- %r1 %r2 %r3", "%r10=11"},
+    {"vadd4.u32.u32.u32 %r10, %r1, %r2, %r3;", "%r10 <- %r1 %r2 %r3", "%r10=11"},
+    {"vsub2.u32.u32.u32 %r10, %r1, %r2, %r3;", "%r10 <- %r1 %r2 %r3", "%r10=7"},
+    {"vsub4.u32.u32.u32 %r10, %r1, %r2, %r3;", "%r10 <- %r1 %r2 %r3", "%r10=7"},
+    {"vavrg2.u32.u32.u32 %r10, %r1, %r2, %r3;", "%r10 <- %r1 %r2 %r3", "%r10=9"},
+    {"vavrg4.u32.u32.u32 %r10, %r1, %r2, %r3;", "%r10 <- %r1 %r2 %r3", "%r10=9"},
+    {"vabsdiff2.u32.u32.u32 %r10, %r1, %r2, %r3;", "%r10 <- %r1 %r2 %r3", "%r10=7"},
+    {"vabsdiff4.u32.u32.u32 %r10, %r1, %r2, %r3;", "%r10 <- %r1 %r2 %r3", "%r10=7"},
+    {"vmin2.u32.u32.u32 %r10, %r1, %r2, %r3;", "%r10 <- %r1 %r2 %r3", "%r10=5"},
+    {"vmin4.u32.u32.u32 %r10, %r1, %r2, %r3;", "%r10 <- %r1 %r2 %r3", "%r10=5"},
+    {"vmax2.u32.u32.u32 %r10, %r1, %r2, %r3;", "%r10 <- %r1 %r2 %r3", "%r10=c"},
+    {"vmax4.u32.u32.u32 %r10, %r1, %r2, %r3;", "%r10 <- %r1 %r2 %r3", "%r10=c"},
+    {"vset2.u32.u32.gt %r10, %r1, %r2, %r3;", "%r10 <- %r1 %r2 %r3", "%r10=1"},
+    {"vset4.u32.u32.gt %r10, %r1, %r2, %r3;", "%r10 <- %r1 %r2 %r3", "%r10=1"},
     {"fma.rn.f32 %f10, %f1, %f2, %f3;", "%f10 <- %f1 %f2 %f3", "%f10=bf000000"},
     {"rcp.approx.f32 %f10, %f2;", "%f10 <- %f2", "%f10=40000000", true},
     {"sqrt.rn.f32 %f10, %f1;", "%f10 <- %f1", "%f10=3fddb3d7"},
@@ -90,7 +104,7 @@ const std::vector<Row> rows{
     {"cos.approx.f32 %f10, %f2;", "%f10 <- %f2", "%f10=3f60a940", true},
     {"tanh.approx.f32 %f10, %f2;", "%f10 <- %f2", "%f10=3eec9a50"},
     {"copysign.f32 %f10, %f3, %f1;", "%f10 <- %f1 %f3", "%f10=c0400000"},
-    {"testp.finite.f32 %p3, %f1;", "refused", ""},
+    {"testp.finite.f32 %p3, %f1;", "%p3 <- %f1", "%p3=1"},
     {"cvt.rn.f32.s32 %f10, %r1;", "%f10 <- %r1", "%f10=41400000", true},
     {"cvt.rni.s32.f32 %r10, %f1;", "%r10 <- %f1", "%r10=3", true},
     {"ld.global.u32 %r10, [%rd1+8];", "acts: %r10 <- %rd1", "%r10=2"},
@@ -115,6 +129,7 @@ const std::vector<Row> rows{
     {"mapa.u32 %r10, %r1, 0;", "%r10 <- %r1", "%r10=c"},
     {"getctarank.u32 %r10, %r1;", "%r10 <- %r1", "%r10=0"},
     {"bra next; next:", "acts: <- ", "", true},
+    {"brx.idx %r5, targets; next:", "acts: <- %r5", ""},
     {"@%p2 ret;", "acts: <- %p2", "", true},
     {"@%p2 exit;", "acts: <- %p2", "", true},
     {"@%p2 trap;", "acts: <- %p2", "", true},
@@ -137,13 +152,21 @@ const std::vector<Row> rows{
      "acts: %f10 %f11 %f12 %f13 <- %f1 %f2 %f3 %r1 %r2 %r3 %r4",
      "%f10=40400000 %f11=3f000000 %f12=c0000000 %f13=40400000"},
     {"wgmma.fence.sync.aligned;", "acts: <- ", ""},
+    {"@%p2 wmma.load.a.sync.aligned.row.m16n16k16.shared.bf16 {%r10, %r11, %r12, %r13}, [s];",
+     "acts: %r10 %r11 %r12 %r13 <- %p2 %r10 %r11 %r12 %r13", "", true},
+    {"alloca.u64 %rd10, 16, 8;", "acts: %rd10 <- ", "%rd10=0"},
+    {"stacksave.u64 %rd10;", "acts: %rd10 <- ", "%rd10=0"},
+    {"stackrestore.u64 %rd10;", "acts: <- %rd10", ""},
+    {"clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 %p3, %q1;", "acts: %p3 <- %q1", "%p3=0"},
     {"mbarrier.init.shared.b64 [s], 1;", "acts: <- ", ""},
     {"@%p2 tensormap.replace.tile.rank.global.b1024.b32 [%rd1], 2;", "acts: <- %p2 %rd1", "", true},
     {"tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;", "acts: <- ", ""},
 };
 
 /// What a statement of another GPU than the H100 has in front.
-bool is_of_blackwell(std::string_view statement) { return statement.starts_with("tcgen05"); }
+bool is_of_blackwell(std::string_view statement) {
+  return statement.starts_with("tcgen05") || statement.starts_with("clusterlaunchcontrol");
+}
 
 struct Input {
   std::string_view reg, type;
@@ -171,7 +194,7 @@ std::string text_of(std::string_view statement, bool of_numbers) {
       ".version 8.6\n.target {}\n.address_size 64\n.extern .func __assertfail ();\n.visible .entry k(.param .u64 "
       "p)\n{{\n"
       ".shared .align 16 .b8 s[1024];\n.reg .b32 %r<40>;\n.reg .b64 %rd<40>;\n.reg .f32 %f<40>;\n.reg .f64 %d<8>;\n"
-      ".reg .b16 %h<40>;\n.reg .pred %p<10>;\nld.param.u64 %rd1, [p];\n",
+      ".reg .b16 %h<40>;\n.reg .pred %p<10>;.reg .b128 %q<4>;targets: .branchtargets next;\nld.param.u64 %rd1, [p];\n",
       is_of_blackwell(statement) ? "sm_100a" : "sm_90a");
   for (size_t i = 0; i < inputs.size(); ++i) {
     const auto& [reg, type, bits] = inputs[i];
@@ -182,19 +205,19 @@ std::string text_of(std::string_view statement, bool of_numbers) {
 }
 
 /// The entry's instruction on the line of the statement, with its roles.
-kernel::Instruction instruction_of(std::string_view statement, std::vector<std::string>& registers) {
+kernel::PtxInstruction instruction_of(std::string_view statement, std::vector<std::string>& registers) {
   kernel::Module module = kernel::read_module(text_of(statement, false));
   kernel::Entry& entry = module.entries.front();
   kernel::assign_roles(module, entry, is_of_blackwell(statement) ? Target::sm_100a : Target::sm_90a);
   for (const kernel::Register& reg : entry.registers) registers.push_back(reg.name);
-  const auto found = std::ranges::find(entry.instructions, line_of_statement, &kernel::Instruction::line);
+  const auto found = std::ranges::find(entry.instructions, line_of_statement, &kernel::PtxInstruction::line);
   REQUIRE(found != entry.instructions.end());
   return *found;
 }
 
 std::string effects_of(std::string_view statement) {
   std::vector<std::string> registers;
-  const kernel::Instruction instruction = instruction_of(statement, registers);
+  const kernel::PtxInstruction instruction = instruction_of(statement, registers);
   if (instruction.is_refused) return "refused";
   const auto names = [&](const std::vector<int>& all) {
     std::set<std::string> sorted;
@@ -237,7 +260,7 @@ bool folds(std::string_view statement) {
   kernel::Entry& entry = module.entries.front();
   kernel::assign_roles(module, entry, Target::sm_90a);
   const kernel::Entry folded = kernel::folded(entry, Target::sm_90a);
-  const auto found = std::ranges::find(folded.instructions, line_of_statement, &kernel::Instruction::line);
+  const auto found = std::ranges::find(folded.instructions, line_of_statement, &kernel::PtxInstruction::line);
   if (found == folded.instructions.end()) return true;
   if (found->row->passes != kernel::Passes::value) return false;
   const kernel::Operand& from = found->operands.back();

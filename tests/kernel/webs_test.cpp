@@ -168,7 +168,7 @@ TEST_CASE("what an instruction writes is what its decoder writes") {
     kernel::Module module = kernel::read_module(text);
     kernel::Entry& entry = module.entries.front();
     kernel::assign_roles(module, entry, Target::sm_100a);
-    const kernel::Instruction& instruction = entry.instructions.at(1);
+    const kernel::PtxInstruction& instruction = entry.instructions.at(1);
     INFO(row.statement);
     CHECK_FALSE(instruction.is_refused);
     const kernel::Effects effects = kernel::effects_of(instruction);

@@ -96,3 +96,24 @@ TEST_CASE("the fewest ldmatrix are of the largest counts") {
   CHECK(ldmatrix_counts(2) == std::vector{2});
   CHECK(ldmatrix_counts(0).empty());
 }
+
+TEST_CASE("every ldmatrix is read as it is printed, and wrong qualifiers are all named") {
+  for (const int count : {1, 2, 4}) {
+    for (const bool transposed : {false, true}) {
+      for (const bool store : {false, true}) {
+        const LdMatrix move{.count = count, .transposed = transposed, .store = store};
+        CHECK(parse_ldmatrix(print(move)) == move);
+      }
+    }
+  }
+  CHECK(parse_ldmatrix("ldmatrix.sync.aligned.x4.trans.m8n8.shared::cta.b16") ==
+        LdMatrix{.count = 4, .transposed = true});
+  try {
+    (void)parse_ldmatrix("movmatrix.sync.aligned.m8n8.x3.b16.b16");
+    FAIL("four mistakes");
+  } catch (const Error& error) {
+    std::vector<std::string> seen;
+    for (const Violation& violation : error.violations()) seen.push_back(violation.seen);
+    CHECK(seen == std::vector<std::string>{"movmatrix", ".x3", ".b16 and .b16", "(missing)"});
+  }
+}

@@ -349,6 +349,46 @@ TEST_CASE("the steps of an output of attention are those that lead to its bits")
   }
 }
 
+TEST_CASE("each kernel's steps follow from one another by the functions that their notes name") {
+  const auto computed_by = [](std::string_view name, uint32_t x) {
+    return name.ends_with("@cuda_13") ? call(name, x) : static_cast<uint32_t>(compute(parse_math_instruction(name), x));
+  };
+  for (const AttentionKernel kernel : {AttentionKernel::flash_2, AttentionKernel::memory_efficient,
+                                       AttentionKernel::cudnn, AttentionKernel::cudnn_sm80}) {
+    INFO(print(kernel));
+    const int queries = kernel == AttentionKernel::cudnn_sm80 ? 1 : 3, keys = 200, size = 64;
+    const Matrix q = random_matrix(queries, size, 1), k = random_matrix(keys, size, 2),
+                 v = random_matrix(keys, size, 3);
+    const AttentionShape shape{.queries = queries, .keys = keys, .head_size = size};
+    const AttentionPlan plan = attention_plan(shape, {.kernel = kernel});
+    const OperatorTrace trace = trace_attention(plan, shape, q, k, v, 0, queries - 1, 5);
+    std::map<std::string_view, OperatorStep> last;
+    const uint32_t scale = std::bit_cast<uint32_t>(plan.scale), log2_e = 0x3FB8AA3B;
+    for (const OperatorStep& step : trace.steps) {
+      if (step.what == "scaled") {
+        for (size_t i = 0; i < static_cast<size_t>(last["scores"].words.size()); ++i) {
+          const uint32_t score = last["scores"].words[i];
+          CHECK(step.words[i] ==
+                (kernel == AttentionKernel::cudnn ? mul(score, mul(scale, log2_e)) : mul(mul(score, scale), log2_e)));
+        }
+      }
+      if (step.what == "exponents" && kernel != AttentionKernel::flash_2) {
+        for (size_t i = 0; i < step.words.size(); ++i)
+          CHECK(step.words[i] == sub(last["scaled"].words[i], last["largest"].words[0]));
+      }
+      if (step.what == "weights" && !step.part.empty()) {
+        for (size_t i = 0; i < step.words.size(); ++i)
+          CHECK(step.words[i] == computed_by(step.rounding, last["exponents"].words[i]));
+      }
+      if (step.what == "inverse" && step.rounding.ends_with(".f32"))
+        CHECK(step.words[0] == computed_by(step.rounding, last["sum"].words[0]));
+      last[step.what] = step;
+    }
+    CHECK(last.contains("scaled") == (kernel != AttentionKernel::flash_2));
+    CHECK(last.contains("inverse"));
+  }
+}
+
 TEST_CASE("the steps of a memory-efficient attention end with its bits, and outputs that do not exist are refused") {
   const AttentionShape shape{.queries = 70, .keys = 150, .head_size = 40};
   const AttentionPlan plan = attention_plan(shape, {.kernel = AttentionKernel::memory_efficient, .causal = true});

@@ -18,8 +18,8 @@ def bits(array) -> np.ndarray:
     return array.view(f"u{array.dtype.itemsize}")
 
 
-def same_bits(one, other) -> bool:
-    return one.dtype == other.dtype and one.shape == other.shape and bool((bits(one) == bits(other)).all())
+def same_bits(array, other) -> bool:
+    return array.dtype == other.dtype and array.shape == other.shape and bool((bits(array) == bits(other)).all())
 
 
 @pytest.fixture(scope="session")

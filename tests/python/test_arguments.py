@@ -98,8 +98,8 @@ def good_arguments() -> dict:
         "golden": dict(instruction=MMA),
         "instruction": dict(text=MMA),
         "lint": dict(case=case),
-        "library_choice": dict(m=16, n=64, k=64, gpu="H100"),
-        "matmul": dict(a=np.ones((16, 64), np.float16), b=np.ones((64, 64), np.float16), gpu="H100"),
+        "library_choice": dict(m=16, n=64, k=64, target="H100"),
+        "matmul": dict(a=np.ones((16, 64), np.float16), b=np.ones((64, 64), np.float16), target="H100"),
         "mma": dict(instruction=MMA, a=A, b=B),
         "mma_sync": {},
         "bind": dict(instruction=MMA),
@@ -183,7 +183,7 @@ def public_functions() -> dict:
         short = module.__name__.removeprefix("bitmma.")
         found |= {f"{short}.{name}": getattr(module, name) for name in module.__all__}
     made_by_user = {"Case", "Instruction", "Memory", "Plan", "PtxModule"}
-    made_by_bitmma = {name for name, one in found.items() if inspect.isclass(one)} - made_by_user
+    made_by_bitmma = {name for name, function in found.items() if inspect.isclass(function)} - made_by_user
     for value in (MEMORY, bitmma.PtxModule(COUNTER)):
         kind = type(value)
         found |= {
@@ -191,7 +191,7 @@ def public_functions() -> dict:
             for name, member in vars(kind).items()
             if inspect.isfunction(member) and not name.startswith("_")
         }
-    return {name: one for name, one in found.items() if name not in made_by_bitmma}
+    return {name: function for name, function in found.items() if name not in made_by_bitmma}
 
 
 # Each of these means something there.
@@ -208,9 +208,9 @@ def test_wrong_kinds_raise_error(name, tmp_path, monkeypatch):
     function, good = public_functions()[name], good_arguments()[name]
     parameters = (
         [
-            one.name
-            for one in inspect.signature(function).parameters.values()
-            if one.kind not in (one.VAR_KEYWORD, one.VAR_POSITIONAL) and one.name != "self"
+            named.name
+            for named in inspect.signature(function).parameters.values()
+            if named.kind not in (named.VAR_KEYWORD, named.VAR_POSITIONAL) and named.name != "self"
         ]
         if name not in ("Instruction", "Plan")
         else []
@@ -250,7 +250,7 @@ def test_unknown_and_missing_arguments_raise_error(name):
 def test_names_that_are_nearly_right_are_suggested():
     for call, meant in (
         (lambda: bitmma.encode(sb=64), "sbo"),
-        (lambda: bitmma.gemm(A, B, outputs="f16"), "output"),
+        (lambda: bitmma.gemm(A, B, out_type="f16"), "out_dtype"),
         (lambda: bitmma.mma(MMA, A, B, thread=2), "threads"),
     ):
         with pytest.raises(bitmma.Error, match=f"did you mean .*{meant}"):
@@ -346,7 +346,7 @@ def test_fp4_without_scales_is_warned_about():
 
 def test_repr_of_a_plan_reads():
     a, b = np.ones((8, 128), ml_dtypes.bfloat16), np.ones((128, 16), ml_dtypes.bfloat16)
-    plan = bitmma.gemm(a, b, "nvjet-splitK", split_k=2, output="bf16", return_plan=True)[1]
+    plan = bitmma.gemm(a, b, "nvjet-splitK", split_k=2, out_dtype="bf16", return_plan=True)[1]
     assert repr(plan) == "Plan('split-K 2 (nvjet, unit 64)', wgmma f32.bf16.bf16, sm_90a, D bf16)"
     single = bitmma.gemm(np.ones((2, 4), np.float32), np.ones((4, 2), np.float32), "sgemm", return_plan=True)[1]
     assert repr(single) == "Plan('CUDA cores', fma.rn.f32, sm_90a)"
@@ -425,27 +425,30 @@ def test_formats_by_the_names_of_libraries():
 def test_dtypes_of_torch():
     torch = pytest.importorskip("torch", reason="NOT checked: torch is not installed")
     x = torch.ones((4, 64), dtype=torch.bfloat16)
-    d = bitmma.gemm(x, x.T, "flat", output=torch.bfloat16)
+    d = bitmma.gemm(x, x.T, "flat", out_dtype=torch.bfloat16)
     assert d.dtype == torch.bfloat16 and bitmma.testing.bits_equal(d, torch.full((4, 4), 64, dtype=torch.bfloat16))
     assert bitmma.wgmma(n=8, a=torch.float8_e4m3fn).a == "e4m3"
     with pytest.raises(bitmma.Error, match="complex64"):
-        bitmma.gemm(x, x.T, "flat", output=torch.complex64)
+        bitmma.gemm(x, x.T, "flat", out_dtype=torch.complex64)
     raw = [np.random.default_rng(seed).integers(0, 256, (128, 32), dtype=np.uint8) for seed in (0, 1)]
-    one = bitmma.tcgen05("mxf4nvf4", m=128, n=128)
-    scales = [np.random.default_rng(seed).integers(100, 130, (128, one.scale_count), dtype=np.uint8) for seed in (2, 3)]
+    instruction = bitmma.tcgen05("mxf4nvf4", m=128, n=128)
+    scales = [
+        np.random.default_rng(seed).integers(100, 130, (128, instruction.scale_count), dtype=np.uint8)
+        for seed in (2, 3)
+    ]
     a, b = (bitmma.codes(array, "e2m1", packed=True) for array in raw)
-    expected = bitmma.mma(one, a, b.T, scale_a=scales[0], scale_b=scales[1].T)
+    expected = bitmma.mma(instruction, a, b.T, scale_a=scales[0], scale_b=scales[1].T)
     pairs = [torch.from_numpy(array).view(torch.float4_e2m1fn_x2) for array in raw]
-    tiles = [bitmma.tiled(bitmma.tile(array), one.scale_type) for array in scales]
+    tiles = [bitmma.tiled(bitmma.tile(array), instruction.scale_type) for array in scales]
     assert bitmma.testing.bits_equal(
-        bitmma.mma(one, pairs[0], pairs[1].t(), scale_a=tiles[0], scale_b=tiles[1]), expected
+        bitmma.mma(instruction, pairs[0], pairs[1].t(), scale_a=tiles[0], scale_b=tiles[1]), expected
     )
 
 
 def test_dtypes_of_jax():
     jnp = pytest.importorskip("jax.numpy", reason="NOT checked: jax is not installed")
     x = jnp.ones((4, 64), jnp.bfloat16)
-    assert bitmma.gemm(x, x.T, "flat", output=jnp.bfloat16).dtype == ml_dtypes.bfloat16
+    assert bitmma.gemm(x, x.T, "flat", out_dtype=jnp.bfloat16).dtype == ml_dtypes.bfloat16
     assert bitmma.wgmma(n=8, a=jnp.float8_e4m3fn).a == "e4m3"
 
 
@@ -617,3 +620,19 @@ def test_tensors_of_a_torch_before_2_are_refused_by_version(monkeypatch):
     tensor_of_1_13 = object()  # it has no untyped_storage
     with pytest.raises(bitmma.Error, match=r"a = a tensor of torch 1\.13\.0: must be torch 2\.0 or newer"):
         _arrays.require_memory_of(tensor_of_1_13, "a")
+
+
+def test_a_wrong_call_of_a_method_is_a_type_error_too():
+    """As for functions: only a call that cannot be bound is one."""
+    for call in (
+        lambda: bitmma.instruction(MMA).with_immediate("imm_scale_a"),
+        lambda: bitmma.instruction(MMA).violations(1, 2, 3),
+        lambda: bitmma.operators.explain("softmax", output=(0, 0)),
+        lambda: bitmma.gemm(A),
+    ):
+        with pytest.raises(bitmma.Error) as error:
+            call()
+        assert isinstance(error.value, TypeError)
+    with pytest.raises(bitmma.Error) as error:
+        bitmma.gemm(A, 3)
+    assert not isinstance(error.value, TypeError)

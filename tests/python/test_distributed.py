@@ -86,17 +86,17 @@ def test_products_have_the_bits_of_gemm(dtype, chunks):
     m, k, n = chunks
     output = "f64" if dtype == np.float64 else None
     plan = "flat" if dtype == np.float32 else None  # libraries multiply float32 in several ways
-    d = bd.gemm(cut(a, m, k), cut(b, k, n), plan, output=output)
+    d = bd.gemm(cut(a, m, k), cut(b, k, n), plan, out_dtype=output)
     assert d.chunks == (cut(a, m, k).chunks[0], cut(b, k, n).chunks[1])
-    expected = bitmma.gemm(a, b, plan, output=output)
+    expected = bitmma.gemm(a, b, plan, out_dtype=output)
     assert d.dtype == expected.dtype and same_bits(d.compute(scheduler="synchronous"), expected)
 
 
 def test_chunks_of_arrays_that_are_not_dask():
     a, b = random((40, 48), np.float16), random((48, 24), np.float16, 1)
     assert bd.gemm(a, b).chunks == ((40,), (24,))
-    d = bd.gemm(a, cut(b, 48, 5), chunks=(16, 10), output="bf16")
-    assert d.chunks == ((16, 16, 8), (10, 10, 4)) and same_bits(d.compute(), bitmma.gemm(a, b, output="bf16"))
+    d = bd.gemm(a, cut(b, 48, 5), chunks=(16, 10), out_dtype="bf16")
+    assert d.chunks == ((16, 16, 8), (10, 10, 4)) and same_bits(d.compute(), bitmma.gemm(a, b, out_dtype="bf16"))
     raw = np.random.default_rng(2).integers(0, 256, (40, 64), np.uint8)
     codes, other = bitmma.codes(raw, "e4m3"), bitmma.codes(raw[:24].T, "e4m3")
     expected = bitmma.gemm(codes, other)
@@ -113,12 +113,12 @@ def test_plans_and_what_goes_with_them():
         (dict(plan="nvjet-algo2"),) * 2,
         (dict(plan={"instruction": FP8, "promotion": {"every": 128}}),) * 2,
         (dict(plan=bitmma.Plan({"instruction": FP8, "split_k": {"count": 3, "unit": 32, "rule": "ceil"}})),) * 2,
-        (dict(plan="nvjet-splitK", split_k=2, output="bf16"),) * 2,
+        (dict(plan="nvjet-splitK", split_k=2, out_dtype="bf16"),) * 2,
         (dict(kernel="nvjet_qqtst_128x128_128x6_2x1_v_bz_TNT"),) * 2,
-        (dict(scale_a=0.5, scale_b=0.25, output="bf16", relu=True),) * 2,
+        (dict(scale_a=0.5, scale_b=0.25, out_dtype="bf16", relu=True),) * 2,
         (
-            dict(c=c, bias=bias, alpha=0.5, beta=2.0, output="bf16"),
-            dict(c=cut(c, 9, 9), bias=cut(bias, 7), alpha=0.5, beta=2.0, output="bf16"),
+            dict(c=c, bias=bias, alpha=0.5, beta=2.0, out_dtype="bf16"),
+            dict(c=cut(c, 9, 9), bias=cut(bias, 7), alpha=0.5, beta=2.0, out_dtype="bf16"),
         ),
         (dict(scale_a=row, scale_b=col), dict(scale_a=cut(row, 3, 1), scale_b=cut(col, 1, 5))),
         (dict(scale_a=row, scale_b=col), dict(scale_a=cut(row, 3, 1), scale_b=col)),
@@ -248,7 +248,9 @@ def test_batches_of_one_instruction():
 
 
 @pytest.mark.parametrize(
-    "dtype", [ml_dtypes.bfloat16, ml_dtypes.float8_e5m2, ml_dtypes.float8_e4m3fn], ids=lambda one: np.dtype(one).name
+    "dtype",
+    [ml_dtypes.bfloat16, ml_dtypes.float8_e5m2, ml_dtypes.float8_e4m3fn],
+    ids=lambda array: np.dtype(array).name,
 )
 def test_types_of_ml_dtypes_survive_the_way(client, dtype):
     a, b = random((12, 32), dtype), random((32, 8), dtype, 1)
@@ -256,7 +258,9 @@ def test_types_of_ml_dtypes_survive_the_way(client, dtype):
     name = bitmma.format_of(a)
     k = 32 // np.dtype(dtype).itemsize
     plan = {"instruction": f"wgmma.mma_async.sync.aligned.m64n256k{k}.f32.{name}.{name}", "output": {"type": name}}
-    x = client.persist(da.stack([cut(one, 4) for one in a]).map_blocks(np.copy, dtype=a.dtype))  # lives on both workers
+    x = client.persist(
+        da.stack([cut(array, 4) for array in a]).map_blocks(np.copy, dtype=a.dtype)
+    )  # lives on both workers
     d = client.compute(bd.gemm(x, cut(b, 32, 4), plan, chunks=(5, 3))).result(timeout=SECONDS)
     assert d.dtype == np.dtype(dtype) and same_bits(d, bitmma.gemm(a, b, plan))
     assert same_bits(client.gather(client.scatter(a)), a) and same_bits(pickle.loads(pickle.dumps(a)), a)
@@ -450,7 +454,11 @@ def test_a_campaign_is_its_seed(whole_campaign):
     assert first <= int(report.total.first.partition(": case ")[2].partition(",")[0]) < first + 4
     part = bd.campaign(TWO, check=off_by_one(), **{**CAMPAIGN, "first_unit": 3, "units": 2})
     assert len(part.units) == 4 and part.units.items() <= report.units.items()
-    every = [one for one in bitmma.all_instructions() if one.is_mma and "ashift" not in str(one)][::97]
+    every = [
+        instruction
+        for instruction in bitmma.all_instructions()
+        if instruction.is_mma and "ashift" not in str(instruction)
+    ][::97]
     right = bd.campaign(every, check=bd.by_case(bitmma.Case.computed_d), units=9, cases_per_unit=1)
     assert right.total.mismatches == 0 and right.total.cases == 9 * len(every) > 100
 

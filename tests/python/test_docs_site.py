@@ -120,7 +120,7 @@ def test_no_list_or_table_is_left_as_text(pages):
 def test_search_finds_what_newcomers_look_for(site):
     index = json.loads((site / "search" / "search_index.json").read_text())["docs"]
     for word, page in {"softmax": "operators", "attention": "operators", "install": "install"}.items():
-        titles = [one["location"] for one in index if word in one["title"].lower()]
+        titles = [entry["location"] for entry in index if word in entry["title"].lower()]
         assert any(location.startswith(page) for location in titles), (word, titles)
 
 

@@ -185,7 +185,7 @@ def test_the_picture_of_readme():
 def test_jax_of_the_page_for_hosts():
     jax = pytest.importorskip("jax", reason="NOT checked: jax is not installed")
     names: dict = {}
-    block = next(one for one in blocks("docs/hosts.md", "python") if "import jax" in one)
+    block = next(text for text in blocks("docs/hosts.md", "python") if "import jax" in text)
     exec(block, names)
     expected = bitmma.gemm(names["a"], names["b"].T, "flat")
     assert (jax.numpy.asarray(names["d"]).view("uint32") == expected.view("uint32")).all()

@@ -80,9 +80,9 @@ UNWALKED = {  # modules without public names, or that call bitmma's own public f
 def public_functions():
     for module in MODULES:
         for name in getattr(module, "__all__", None) or [var for var in vars(module) if not var.startswith("_")]:
-            one = getattr(module, name)
-            if inspect.isroutine(one) and (module is bitmma or inspect.unwrap(one).__module__ == module.__name__):
-                yield module, name, one
+            value = getattr(module, name)
+            if inspect.isroutine(value) and (module is bitmma or inspect.unwrap(value).__module__ == module.__name__):
+                yield module, name, value
 
 
 class Watch:
@@ -167,7 +167,7 @@ def frozen(value):
     if isinstance(value, float):
         return value.hex()
     if isinstance(value, dict):
-        return {key: frozen(one) for key, one in value.items()}
+        return {key: frozen(part) for key, part in value.items()}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {
             field.name: frozen(getattr(value, field.name))
@@ -175,7 +175,7 @@ def frozen(value):
             if not field.name.startswith("_")
         }
     if isinstance(value, (list, tuple, bitmma.PlanSearch)):
-        return [frozen(one) for one in value]
+        return [frozen(part) for part in value]
     if isinstance(value, bitmma.Plan):
         return str(value.to_dict()) if hasattr(value, "to_dict") else str(value)
     if isinstance(value, bitmma.ProductTrace):
@@ -251,7 +251,7 @@ def products(watch):
     yield call(A, B, SPLIT)
     yield call(A, B, "flat", c=C, alpha=0.1, beta=1e-39)
     yield call(A, B, "flat", c=C, alpha=np.float32(1e-39), beta=np.float64(1) / 3)
-    yield call(A, B, "flat", bias=normal(16), output="f16")
+    yield call(A, B, "flat", bias=normal(16), out_dtype="f16")
     yield call(A, B, "flat", scale_a=0.3, scale_b=1e-38)
     yield call(A8, B8, BLOCKS, scale_a=normal(16, 2, scale=1e-30), scale_b=normal(2, 8, scale=1e-8))
     yield call(
@@ -280,7 +280,7 @@ def calls(watch, tmp_path, environment=None):
     yield "gemm", lambda: list(products(watch))
     yield "kernel", lambda: [launched(watch, 0.1, 0.2), launched(watch, np.float32(1e-39), 1e-310)]
     yield of("accuracy", bitmma.accuracy, SMALL, SMALLER, bitmma.gemm(SMALL, SMALLER, "sgemm"), threads=2)
-    yield of("all_instructions", lambda: [str(one) for one in bitmma.all_instructions()][:50])
+    yield of("all_instructions", lambda: [str(instruction) for instruction in bitmma.all_instructions()][:50])
     yield of("catalogue", bitmma.catalogue)
     yield of("compare", bitmma.compare, file, file)
     yield of("explain", bitmma.explain, case, 3, 5)
@@ -294,11 +294,13 @@ def calls(watch, tmp_path, environment=None):
     for distribution in ("normal", "bits", "subnormal", "ties"):
         yield (
             f"golden {distribution}",
-            lambda one=distribution: [call("golden", bitmma.golden, MMA, distribution=one, seed=4)[0].operands],
+            lambda instruction=distribution: [
+                call("golden", bitmma.golden, MMA, distribution=instruction, seed=4)[0].operands
+            ],
         )
     yield of("golden", bitmma.golden, MMA)
     yield of("lint", bitmma.lint, case)
-    yield of("diagnose", bitmma.diagnose, read, [one.computed_d() + 1 for one in read])
+    yield of("diagnose", bitmma.diagnose, read, [instruction.computed_d() + 1 for instruction in read])
     yield of("read", bitmma.read, file)
     yield of("read_product", bitmma.read_product, datasets.path(datasets.names()[0]))
     yield "gemm of a product", lambda: call("Product.gemm", product.gemm)
@@ -333,30 +335,40 @@ def calls(watch, tmp_path, environment=None):
     yield of("tmem", layout.tmem, 128, 8)
     yield of("tmem_a", layout.tmem_a, 128, 16)
     for name in ("ex2", "lg2", "sin", "cos", "tanh", "rcp", "rsqrt", "sqrt"):
-        yield name, lambda one=name: call(one, getattr(math, one), words, threads=2)
+        yield name, lambda instruction=name: call(instruction, getattr(math, instruction), words, threads=2)
     for name in ("add", "sub", "mul", "div"):
         yield (
             name,
-            lambda one=name: [
-                call(one, getattr(math, one), words, words[::-1].copy()),
-                call(one, getattr(math, one), words, 0.1),
+            lambda instruction=name: [
+                call(instruction, getattr(math, instruction), words, words[::-1].copy()),
+                call(instruction, getattr(math, instruction), words, 0.1),
             ],
         )
     yield of("fma", math.fma, words, words[::-1].copy(), 1e-39)
-    for one in ("expf", "logf", "sinf"):
-        yield f"c {one}", lambda one=one: call("c", math.c, one, words)
+    for instruction in ("expf", "logf", "sinf"):
+        yield f"c {instruction}", lambda instruction=instruction: call("c", math.c, instruction, words)
     yield "cvt", lambda: call("cvt", bitmma.cvt, "cvt.rn.f16.f32", words)
     for name in ("softmax", "log_softmax", "sum", "mean", "layer_norm", "rms_norm"):
-        yield f"operators.{name}", lambda one=name: call(one, getattr(operators, one), normal_rows(), threads=2)
-    yield "operators.layer_norm", lambda: call("layer_norm", operators.layer_norm, normal_rows(), eps=1e-39)
-    yield "operators.attention", lambda: call("attention", operators.attention, *(one.astype(bf16) for one in QKV))
-    yield "operators.cross_entropy", lambda: call("cross_entropy", operators.cross_entropy, normal_rows(), np.arange(4))
-    for one in bitmma.quantize_recipes():
         yield (
-            f"quantize {one['name']}",
-            lambda one=one: attempted(
+            f"operators.{name}",
+            lambda instruction=name: call(instruction, getattr(operators, instruction), normal_rows(), threads=2),
+        )
+    yield "operators.layer_norm", lambda: call("layer_norm", operators.layer_norm, normal_rows(), eps=1e-39)
+    yield (
+        "operators.attention",
+        lambda: call("attention", operators.attention, *(instruction.astype(bf16) for instruction in QKV)),
+    )
+    yield "operators.cross_entropy", lambda: call("cross_entropy", operators.cross_entropy, normal_rows(), np.arange(4))
+    for instruction in bitmma.quantize_recipes():
+        yield (
+            f"quantize {instruction['name']}",
+            lambda instruction=instruction: attempted(
                 lambda: call(
-                    "quantize", bitmma.quantize, QUANTIZED.astype(INPUTS[one["inputs"][0]]), one["name"], threads=2
+                    "quantize",
+                    bitmma.quantize,
+                    QUANTIZED.astype(INPUTS[instruction["inputs"][0]]),
+                    instruction["name"],
+                    threads=2,
                 )
             ),
         )
@@ -369,10 +381,10 @@ def calls(watch, tmp_path, environment=None):
             bitmma.quantize(QUANTIZED, "ocp_mxfp8_e4m3"),
         ),
     )
-    yield "matmul", lambda: call("matmul", bitmma.matmul, A, B, gpu=GPU, nearest=True)
+    yield "matmul", lambda: call("matmul", bitmma.matmul, A, B, target=GPU, nearest=True)
     yield (
         "library_choice",
-        lambda: call("library_choice", bitmma.library_choice, 1000, 1000, 1000, gpu=GPU, nearest=True),
+        lambda: call("library_choice", bitmma.library_choice, 1000, 1000, 1000, target=GPU, nearest=True),
     )
     yield "difference", lambda: call("difference", testing.difference, words, np.nextafter(words, np.float32(3)))
     yield (

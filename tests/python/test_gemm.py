@@ -68,10 +68,10 @@ def test_operands_of_any_strides_and_threads():
     random = np.random.default_rng(1)
     x = random.standard_normal((40, 300)).astype(ml_dtypes.bfloat16)
     w = random.standard_normal((24, 300)).astype(ml_dtypes.bfloat16)
-    d = bitmma.gemm(x, w.T, "flat", output="bf16")
+    d = bitmma.gemm(x, w.T, "flat", out_dtype="bf16")
     assert d.dtype == ml_dtypes.bfloat16 and d.shape == (40, 24)
-    assert same_bits(d, bitmma.gemm(x.copy(order="F"), np.ascontiguousarray(w.T), output="bf16", threads=2))
-    assert same_bits(d[::2, ::-1], bitmma.gemm(x[::2], w.T[:, ::-1], output="bf16"))
+    assert same_bits(d, bitmma.gemm(x.copy(order="F"), np.ascontiguousarray(w.T), out_dtype="bf16", threads=2))
+    assert same_bits(d[::2, ::-1], bitmma.gemm(x[::2], w.T[:, ::-1], out_dtype="bf16"))
 
 
 def test_a_chain_is_its_instructions():
@@ -80,11 +80,11 @@ def test_a_chain_is_its_instructions():
     a = random.standard_normal((64, 64)).astype(np.float16)
     b = random.standard_normal((64, 8)).astype(np.float16)
     c = random.standard_normal((64, 8)).astype(np.float32)
-    one = bitmma.wgmma(n=8)
+    instruction = bitmma.wgmma(n=8)
     d = c
     for k in range(0, 64, 16):
-        d = bitmma.mma(one, a[:, k : k + 16], b[k : k + 16], d)
-    assert same_bits(bitmma.gemm(a, b, {"instruction": str(one), "start": "c"}, c=c), d)
+        d = bitmma.mma(instruction, a[:, k : k + 16], b[k : k + 16], d)
+    assert same_bits(bitmma.gemm(a, b, {"instruction": str(instruction), "start": "c"}, c=c), d)
 
 
 def test_batches():
@@ -210,9 +210,9 @@ def test_names_of_kernels_say_types_and_that_of_d():
     w = random.standard_normal((256, 8)).astype(ml_dtypes.bfloat16)
     name = "nvjet_sm90_tst_64x32_64x16_4x2_h_bz_TNT"
     d, plan = bitmma.gemm(x, w, kernel=name, return_plan=True)
-    assert d.dtype == ml_dtypes.bfloat16 and same_bits(d, bitmma.gemm(x, w, "flat", output="bf16"))
+    assert d.dtype == ml_dtypes.bfloat16 and same_bits(d, bitmma.gemm(x, w, "flat", out_dtype="bf16"))
     assert plan.target == "sm_90a" and plan.evidence
-    for arguments in (dict(output="f32"), dict(plan="flat")):
+    for arguments in (dict(out_dtype="f32"), dict(plan="flat")):
         with pytest.raises(bitmma.Error) as error:
             bitmma.gemm(x, w, kernel=name, **arguments)
         assert error.value.violations[0].code == "contradiction"
@@ -233,7 +233,7 @@ def test_float32_needs_a_plan():
 def test_plans_refuse_what_contradicts_them():
     x = np.ones((4, 64), np.float16)
     plan = bitmma.gemm(x, x.T, return_plan=True)[1]
-    for arguments in (dict(target="sm_80"), dict(output="bf16"), dict(split_k=2), dict(relu=True), dict(alpha=2)):
+    for arguments in (dict(target="sm_80"), dict(out_dtype="bf16"), dict(split_k=2), dict(relu=True), dict(alpha=2)):
         with pytest.raises(bitmma.Error) as error:
             bitmma.gemm(x, x.T, plan, **arguments)
         assert error.value.violations[0].field == next(iter(arguments))
@@ -258,7 +258,7 @@ def test_batches_take_every_operand_and_out_takes_d():
         bitmma.gemm(a, b, bias=np.ones((5, 2, 8), np.float32))
     with pytest.raises(bitmma.Error, match="out"):
         bitmma.gemm(a, b, out=np.empty((3, 2, 4, 8), np.float64))
-    assert bitmma.gemm(a, b, dtype=ml_dtypes.bfloat16).dtype == ml_dtypes.bfloat16
+    assert bitmma.gemm(a, b, out_dtype=ml_dtypes.bfloat16).dtype == ml_dtypes.bfloat16
 
 
 def test_out_may_overlap_an_operand_or_have_gaps_and_must_be_writable():
@@ -268,7 +268,9 @@ def test_out_may_overlap_an_operand_or_have_gaps_and_must_be_writable():
     gaps = np.zeros((5, 8, 16), np.float32)
     assert bitmma.gemm(a, b, c=c[::-1], out=gaps[..., ::2]).base is gaps and same_bits(gaps[..., ::2].copy(), expected)
     half = np.zeros((5, 8, 8), ml_dtypes.bfloat16)
-    assert bitmma.gemm(a, b, output="bf16", out=half) is half and same_bits(half, bitmma.gemm(a, b, output="bf16"))
+    assert bitmma.gemm(a, b, out_dtype="bf16", out=half) is half and same_bits(
+        half, bitmma.gemm(a, b, out_dtype="bf16")
+    )
     over = c.copy()
     assert bitmma.gemm(a, b, c=over[::-1], out=over) is over and same_bits(over, expected)
     over.flags.writeable = False
@@ -286,7 +288,7 @@ def test_a_search_says_how_ambiguous_it_is_and_ends_in_time():
     random = np.random.default_rng(9)
     x = random.standard_normal((4, 1024)).astype(ml_dtypes.bfloat16)
     w = random.standard_normal((1024, 8)).astype(ml_dtypes.bfloat16)
-    found = bitmma.find_plans(x, w, bitmma.gemm(x, w, output="bf16"))
+    found = bitmma.find_plans(x, w, bitmma.gemm(x, w, out_dtype="bf16"))
     assert (
         found.ambiguous and found.ended == "complete" and len(found) == sum(family.plans for family in found.families)
     )

@@ -17,11 +17,11 @@ def test_every_instruction_is_what_its_fields_make():
         "tcgen05 moves": bitmma.tmem_move,
     }
     seen = set()
-    for one in bitmma.all_instructions()[::17]:
-        fields = {name: value for name, value in one.fields.items() if value != ""}
-        assert makers[one.family](**fields) == one
-        assert pickle.loads(pickle.dumps(one)) == one and one.with_fields() == one
-        seen.add(one.family)
+    for instruction in bitmma.all_instructions()[::17]:
+        fields = {name: value for name, value in instruction.fields.items() if value != ""}
+        assert makers[instruction.family](**fields) == instruction
+        assert pickle.loads(pickle.dumps(instruction)) == instruction and instruction.with_fields() == instruction
+        seen.add(instruction.family)
     assert seen == set(makers)
 
 
@@ -38,9 +38,9 @@ def test_fields_follow_from_others():
     assert bitmma.mma_sync(a="e4m3", d="f16", k=16).k == 16
     assert bitmma.mma_sync(a=np.float16).a == "f16"
     assert bitmma.tmem_move("ld.red", num=4).fields["reduction"] == "min"
-    one = bitmma.tcgen05("mxf8f6f4", m=128, n=64, a="e2m1")
-    assert (one.b, one.k, one.with_fields(sparse=True).k) == ("e2m1", 32, 64)
-    assert one.with_fields(n=np.int64(128)).n == 128
+    instruction = bitmma.tcgen05("mxf8f6f4", m=128, n=64, a="e2m1")
+    assert (instruction.b, instruction.k, instruction.with_fields(sparse=True).k) == ("e2m1", 32, 64)
+    assert instruction.with_fields(n=np.int64(128)).n == 128
 
 
 @pytest.mark.parametrize(

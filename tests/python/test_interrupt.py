@@ -98,7 +98,7 @@ def bound():
 
 def accuracy():
     a, b = random(1024, 4096), random(4096, 1024)
-    d = bitmma.gemm(a, b, "flat", output="f32", threads=2)
+    d = bitmma.gemm(a, b, "flat", out_dtype="f32", threads=2)
     return again(lambda: bitmma.accuracy(a, b, d, threads=2))
 
 
@@ -125,7 +125,7 @@ def written(folder):
 
 def gemm():
     a, b = random(2048, 8192), random(8192, 2048)
-    return lambda: bitmma.gemm(a, b, "flat", output="f32", threads=2)
+    return lambda: bitmma.gemm(a, b, "flat", out_dtype="f32", threads=2)
 
 
 def find_plans():

@@ -77,7 +77,7 @@ def test_a_thread_is_traced_and_stopped_and_its_mma_explained():
         launcher.debug(a, b, d, 64, 64, line=1)
     with pytest.raises(bitmma.Error, match=r"trace\.thread"):
         launcher.trace(a, b, d, 64, 64, thread=32)
-    with pytest.raises(bitmma.Error, match="indices"):
+    with pytest.raises(bitmma.Error, match="thread = -1"):
         launcher.trace(a, b, d, 64, 64, thread=-1)
 
 

@@ -53,8 +53,8 @@ def test_the_generator_of_the_package_gives_recorders_the_same_words():
     spec.loader.exec_module(philox)
     blocks, seed = np.arange(1000, dtype=np.int64), 0xFEDCBA9876543210
     signed = philox.rounds([blocks, blocks * 0, blocks * 0 + 3, blocks * 0], seed, int)
-    for one, other in zip(signed, philox.philox(blocks, 3, seed), strict=True):
-        assert one.dtype == np.int64 and other.dtype == np.uint64 and (one == other.astype(np.int64)).all()
+    for words, other in zip(signed, philox.philox(blocks, 3, seed), strict=True):
+        assert words.dtype == np.int64 and other.dtype == np.uint64 and (words == other.astype(np.int64)).all()
     # Of the Random123 distribution (kat_vectors, philox4x32-10).
-    known = [int(one) for one in philox.philox(0x85A308D3243F6A88, 0x0370734413198A2E, 0x299F31D0A4093822)]
+    known = [int(words) for words in philox.philox(0x85A308D3243F6A88, 0x0370734413198A2E, 0x299F31D0A4093822)]
     assert known == [0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1]

@@ -109,11 +109,11 @@ def test_metadata_scales_and_reprs():
 def test_bits_of_codes_that_are_narrower_than_their_containers():
     mixed = "mma.sync.aligned.m16n8k32.row.col.kind::f8f6f4.f32.{}.{}.f32"
     for format, first, bits in (("e2m1", 2, 4), ("e2m3", 0, 6), ("e3m2", 0, 6), ("e4m3", 0, 8)):
-        one = bitmma.golden(mixed.format(format, format), cases=1, seed=3)
+        file = bitmma.golden(mixed.format(format, format), cases=1, seed=3)
         for name in ("a", "b"):
             places = layout.fragment(mixed.format(format, format), name)
             assert (places.bit % 8 == first).all() and places.element_bits == 8
-            words, codes = one.tensors[name + "_regs"][0], one.tensors[name][0].view(np.uint8)
+            words, codes = file.tensors[name + "_regs"][0], file.tensors[name][0].view(np.uint8)
             read = words[places.thread, places.register] >> places.bit.astype(np.uint32) & (1 << bits) - 1
             assert (read == (codes if name == "a" else codes.T)).all()
             assert goes_back(places, (places.thread, places.register, places.bit // 8))

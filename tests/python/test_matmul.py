@@ -43,8 +43,8 @@ def test_the_choice_is_the_kernel_of_every_recorded_call(recorded_calls):
 def test_layout_types_and_bias_decide():
     a, w = np.ones((16, 4096), ml_dtypes.bfloat16), np.ones((4096, 4096), ml_dtypes.bfloat16)
     bias = np.ones(4096, ml_dtypes.bfloat16)
-    d, choice = bitmma.matmul(a, w.T, gpu="H100", return_choice=True, threads=0)
-    assert choice == bitmma.library_choice(16, 4096, 4096, "bf16", gpu="H100")
+    d, choice = bitmma.matmul(a, w.T, target="H100", return_choice=True, threads=0)
+    assert choice == bitmma.library_choice(16, 4096, 4096, "bf16", target="H100")
     assert (
         choice.exact and choice.shape == (16, 4096, 4096) and choice.output == "bf16" and d.dtype == ml_dtypes.bfloat16
     )
@@ -55,52 +55,52 @@ def test_layout_types_and_bias_decide():
         ((np.asfortranarray(a), w.T), {"layout": "tt"}),
         ((a, w.T, bias), {"bias": True}),
     ]:
-        found = bitmma.matmul(*given, gpu="H200", return_choice=True, threads=0)[1]
-        assert found == bitmma.library_choice(16, 4096, 4096, "bf16", gpu="H200", **like)
-    assert bitmma.matmul(a, w.T, gpu="H100", out_dtype=np.float32, threads=0).dtype == np.float32
+        found = bitmma.matmul(*given, target="H200", return_choice=True, threads=0)[1]
+        assert found == bitmma.library_choice(16, 4096, 4096, "bf16", target="H200", **like)
+    assert bitmma.matmul(a, w.T, target="H100", out_dtype=np.float32, threads=0).dtype == np.float32
     one = np.float32(1)
     codes = np.ones((16, 4096), ml_dtypes.float8_e4m3fn), np.ones((64, 4096), ml_dtypes.float8_e4m3fn)
     d, choice = bitmma.matmul(
-        codes[0], codes[1].T, gpu="H100", scale_a=one, scale_b=one, use_fast_accum=True, return_choice=True
+        codes[0], codes[1].T, target="H100", scale_a=one, scale_b=one, use_fast_accum=True, return_choice=True
     )
-    assert choice == bitmma.library_choice(16, 64, 4096, "e4m3", gpu="H100", scales="tensor", use_fast_accum=True)
+    assert choice == bitmma.library_choice(16, 64, 4096, "e4m3", target="H100", scales="tensor", use_fast_accum=True)
     assert d.dtype == ml_dtypes.bfloat16 and "algo2" not in choice.kernel
     rows = np.ones((16, 1), np.float32), np.ones((1, 64), np.float32)
-    choice = bitmma.matmul(codes[0], codes[1].T, gpu="H100", scale_a=rows[0], scale_b=rows[1], return_choice=True)[1]
+    choice = bitmma.matmul(codes[0], codes[1].T, target="H100", scale_a=rows[0], scale_b=rows[1], return_choice=True)[1]
     assert choice.kernel == "nvjet_sm90_qqtst_*_algo2_ovscale"
 
 
 def test_float32_with_and_without_tf32():
     a, b = np.ones((128, 1024), np.float32), np.ones((1024, 1024), np.float32)
     exact, rounded = (
-        bitmma.library_choice(128, 1024, 1024, np.float32, gpu="H100", layout="nn", allow_tf32=one)
+        bitmma.library_choice(128, 1024, 1024, np.float32, target="H100", layout="nn", allow_tf32=one)
         for one in (False, True)
     )
     assert "tf32" in rounded.kernel or "tensorop" in rounded.kernel
     assert "f32f32_f32f32" in exact.kernel or "simt" in exact.kernel or "sgemm" in exact.kernel
-    assert bitmma.matmul(a, b, gpu="H100", allow_tf32=True, threads=0)[0, 0] == 1024
+    assert bitmma.matmul(a, b, target="H100", allow_tf32=True, threads=0)[0, 0] == 1024
 
 
 def test_other_shapes_are_an_error_or_the_nearest_with_a_warning():
     a, b = np.ones((3, 4104), np.float16), np.ones((4096, 4104), np.float16)
     with pytest.raises(bitmma.Error, match=r"\(4096, 4096\)"):
-        bitmma.matmul(a, b.T, gpu="H100")
+        bitmma.matmul(a, b.T, target="H100")
     with pytest.warns(UserWarning, match=r"\(3, 4096, 4104\).*\(3, 4096, 4096\)"):
-        _, choice = bitmma.matmul(a, b.T, gpu="H100", nearest=True, return_choice=True)
+        _, choice = bitmma.matmul(a, b.T, target="H100", nearest=True, return_choice=True)
     assert not choice.exact and choice.shape == (3, 4096, 4096)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        bitmma.library_choice(3, 4096, 4096, np.float16, gpu="H100", nearest=True)
+        bitmma.library_choice(3, 4096, 4096, np.float16, target="H100", nearest=True)
 
 
 @pytest.mark.parametrize(
     "change, field",
     [
-        ({"gpu": "B200"}, "gpu"),
+        ({"target": "B200"}, "target"),
         ({"library": "cublas 12"}, "library"),
         ({"scale_a": 1.0}, "scale_b"),
         ({"out_dtype": np.float16}, "types"),
-        ({"gpu": None}, "gpu"),
+        ({"target": None}, "target"),
         ({"nearest": 2}, "nearest"),
         ({"scale_a": 1.0, "scale_b": 1.0}, "types"),
         ({"use_fast_accum": True}, "types"),
@@ -109,33 +109,43 @@ def test_other_shapes_are_an_error_or_the_nearest_with_a_warning():
 def test_wrong_requests_name_the_argument(change, field):
     a, w = np.ones((16, 64), ml_dtypes.bfloat16), np.ones((64, 64), ml_dtypes.bfloat16)
     with pytest.raises(bitmma.Error) as error:
-        bitmma.matmul(a, w.T, **{"gpu": "H100", **change})
+        bitmma.matmul(a, w.T, **{"target": "H100", **change})
     assert error.value.violations[0].field == field
 
 
 def test_types_that_pytorch_refuses_are_refused():
     a, w = np.ones((16, 4096), np.float16), np.ones((4096, 4096), np.float16)
     e4m3 = np.ones((16, 4096), ml_dtypes.float8_e4m3fn), np.ones((64, 4096), ml_dtypes.float8_e4m3fn)
-    one = np.ones((1, 1), np.float32)
+    scale = np.ones((1, 1), np.float32)
     for call, field in [
-        (lambda: bitmma.matmul(a, w.T, np.ones(4096, np.float32), gpu="H100"), "bias"),
-        (lambda: bitmma.matmul(a, w.T, np.ones(4096, ml_dtypes.bfloat16), gpu="H100"), "bias"),
-        (lambda: bitmma.matmul(a, w.T, 1.0, gpu="H100"), "bias"),
+        (lambda: bitmma.matmul(a, w.T, np.ones(4096, np.float32), target="H100"), "bias"),
+        (lambda: bitmma.matmul(a, w.T, np.ones(4096, ml_dtypes.bfloat16), target="H100"), "bias"),
+        (lambda: bitmma.matmul(a, w.T, 1.0, target="H100"), "bias"),
         (
             lambda: bitmma.matmul(
-                a.astype(np.float32), w.T.astype(np.float32), np.ones(4096, np.float16), gpu="H100", allow_tf32=True
+                a.astype(np.float32), w.T.astype(np.float32), np.ones(4096, np.float16), target="H100", allow_tf32=True
             ),
             "bias",
         ),
-        (lambda: bitmma.matmul(a, w.T.astype(ml_dtypes.bfloat16), gpu="H100"), "types"),
-        (lambda: bitmma.matmul(e4m3[0], e4m3[1].T, gpu="H100", scale_a=one.astype(np.float16), scale_b=one), "scale_a"),
-        (lambda: bitmma.matmul(e4m3[0], e4m3[1].T, gpu="H100", scale_a=one, scale_b=one.astype(np.float64)), "scale_b"),
+        (lambda: bitmma.matmul(a, w.T.astype(ml_dtypes.bfloat16), target="H100"), "types"),
         (
-            lambda: bitmma.matmul(e4m3[0], e4m3[1].T, gpu="H100", scale_a=np.ones((16, 1), np.float32), scale_b=one),
+            lambda: bitmma.matmul(e4m3[0], e4m3[1].T, target="H100", scale_a=scale.astype(np.float16), scale_b=scale),
+            "scale_a",
+        ),
+        (
+            lambda: bitmma.matmul(e4m3[0], e4m3[1].T, target="H100", scale_a=scale, scale_b=scale.astype(np.float64)),
+            "scale_b",
+        ),
+        (
+            lambda: bitmma.matmul(
+                e4m3[0], e4m3[1].T, target="H100", scale_a=np.ones((16, 1), np.float32), scale_b=scale
+            ),
             "scale_a, scale_b",
         ),
         (
-            lambda: bitmma.matmul(e4m3[0], e4m3[1].T, gpu="H100", scale_a=one, scale_b=one, out_dtype=np.float32),
+            lambda: bitmma.matmul(
+                e4m3[0], e4m3[1].T, target="H100", scale_a=scale, scale_b=scale, out_dtype=np.float32
+            ),
             "types",
         ),
     ]:
@@ -148,7 +158,7 @@ def test_batches_and_shapes_are_refused():
     a, w = np.ones((16, 64), ml_dtypes.bfloat16), np.ones((64, 64), ml_dtypes.bfloat16)
     for wrong, field in [((np.stack([a, a]), w), "a"), ((a, w[:32]), "b")]:
         with pytest.raises(bitmma.Error) as error:
-            bitmma.matmul(*wrong, gpu="H100")
+            bitmma.matmul(*wrong, target="H100")
         assert error.value.violations[0].field == field
     with pytest.raises(bitmma.Error):
-        bitmma.library_choice(16, 64, 64, gpu="H100", scales="blocks")
+        bitmma.library_choice(16, 64, 64, target="H100", scales="blocks")

@@ -18,22 +18,22 @@ MMA = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
 def one_of_each_form() -> list[bitmma.Instruction]:
     """The first legal mnemonic of every combination of family, types, K, sparsity and scales."""
     first: dict[tuple, bitmma.Instruction] = {}
-    for one in bitmma.all_instructions():
-        if one.is_mma:
+    for instruction in bitmma.all_instructions():
+        if instruction.is_mma:
             key = (
-                one.family,
-                one.d,
-                one.a,
-                one.b,
-                one.c,
-                one.k,
-                one.sparse,
-                one.scale_count,
-                one.scale_type,
-                one.products,
-                one.default_target,
+                instruction.family,
+                instruction.d,
+                instruction.a,
+                instruction.b,
+                instruction.c,
+                instruction.k,
+                instruction.sparse,
+                instruction.scale_count,
+                instruction.scale_type,
+                instruction.products,
+                instruction.default_target,
             )
-            first.setdefault(key, one)
+            first.setdefault(key, instruction)
     return list(first.values())
 
 
@@ -45,10 +45,12 @@ def test_forms_cover_every_family():
     assert len(FORMS) > 150
 
 
-@pytest.mark.parametrize("one", FORMS, ids=lambda one: f"{one}-{one.a}-{one.b}-{one.k}"[:90])
-def test_mma_is_the_instruction(one):
+@pytest.mark.parametrize(
+    "instruction", FORMS, ids=lambda instruction: f"{instruction}-{instruction.a}-{instruction.b}-{instruction.k}"[:90]
+)
+def test_mma_is_the_instruction(instruction):
     """Logical matrices of random cases give what the state gives, through descriptors, registers and Tensor Memory."""
-    file = bitmma.golden(one, cases=2, seed=11, distribution="special")
+    file = bitmma.golden(instruction, cases=2, seed=11, distribution="special")
     cases = list(file)
     operands = [case.operands for case in cases]
 
@@ -57,12 +59,12 @@ def test_mma_is_the_instruction(one):
         if given[0] is None:
             return None
         array = np.stack(given)
-        if one.products == 1 or name.startswith("scale"):
+        if instruction.products == 1 or name.startswith("scale"):
             return array
-        return array.reshape(len(given), one.products, -1, array.shape[-1])
+        return array.reshape(len(given), instruction.products, -1, array.shape[-1])
 
     # Stored zeros of a sparse A meet infinity, too: only its metadata says where.
-    a = stacked("stored_a") if one.sparse else stacked("a")
+    a = stacked("stored_a") if instruction.sparse else stacked("a")
     d = bitmma.mma(
         cases[0].instruction,
         a,
@@ -92,8 +94,8 @@ def test_mma_has_the_bits_of_gpus():
         file = bitmma.read(path)
         if "H200" not in file.source and "H100" not in file.source:
             continue
-        one = file.instruction
-        if not one.is_mma or one.sparse or one.products > 1:
+        instruction = file.instruction
+        if not instruction.is_mma or instruction.sparse or instruction.products > 1:
             continue
         for case in file:
             of = case.operands
@@ -102,7 +104,7 @@ def test_mma_has_the_bits_of_gpus():
             assert same_bits(d, expected), path.name
             outputs += d.size
         files += 1
-        families.add(one.family)
+        families.add(instruction.family)
     assert families == {"wgmma", "mma.sync"} and files > 30 and outputs > 30_000
     print(f"{outputs} outputs of {files} files")
 
@@ -136,15 +138,15 @@ def test_batch_axes_broadcast_and_strides_are_free():
 def test_formats_of_arrays():
     a = np.full((64, 32), 1.5).astype(ml_dtypes.float8_e4m3fn)
     b = np.full((32, 8), 2).astype(ml_dtypes.float8_e5m2)
-    one = bitmma.wgmma(n=8, a="e4m3", b="e5m2")
-    d = bitmma.mma(one, a, b)
+    instruction = bitmma.wgmma(n=8, a="e4m3", b="e5m2")
+    d = bitmma.mma(instruction, a, b)
     assert d.dtype == np.float32 and (d == 96).all()
-    assert same_bits(d, bitmma.mma(one, a.view(np.uint8), bitmma.codes(b.view(np.uint8), "e5m2")))
+    assert same_bits(d, bitmma.mma(instruction, a.view(np.uint8), bitmma.codes(b.view(np.uint8), "e5m2")))
     bf16 = bitmma.wgmma(n=8, a="bf16")
     assert (bitmma.mma(bf16, np.ones((64, 16), ml_dtypes.bfloat16), np.ones((16, 8), ml_dtypes.bfloat16)) == 16).all()
     for wrong in (a.astype(np.float32), bitmma.codes(a.view(np.uint8), "e5m2"), [1, 2], "text", None):
         with pytest.raises(bitmma.Error) as error:
-            bitmma.mma(one, wrong, b)
+            bitmma.mma(instruction, wrong, b)
         assert error.value.violations[0].field == "a"
 
 
@@ -263,8 +265,8 @@ def test_block_scales():
 
 def test_sparse_a_by_zeros_and_by_metadata():
     random = np.random.default_rng(6)
-    one = bitmma.wgmma(n=8, sparse=True)
-    assert (one.k, one.stored_k, one.metadata_chunks) == (32, 16, 8)
+    instruction = bitmma.wgmma(n=8, sparse=True)
+    assert (instruction.k, instruction.stored_k, instruction.metadata_chunks) == (32, 16, 8)
     logical = np.zeros((64, 32), np.float16)
     stored, metadata = np.zeros((64, 16), np.float16), np.zeros((64, 8), np.uint8)
     for row in range(64):
@@ -275,12 +277,12 @@ def test_sparse_a_by_zeros_and_by_metadata():
             stored[row, 2 * chunk : 2 * chunk + 2] = values
             metadata[row, chunk] = first | second << 2
     b = random.standard_normal((32, 8)).astype(np.float16)
-    d = bitmma.mma(one, logical, b)
-    assert same_bits(d, bitmma.mma(one, stored, b, metadata=metadata))
+    d = bitmma.mma(instruction, logical, b)
+    assert same_bits(d, bitmma.mma(instruction, stored, b, metadata=metadata))
     with pytest.raises(bitmma.Error, match="product 0: a row 0"):
-        bitmma.mma(one, np.ones((64, 32), np.float16), b)
+        bitmma.mma(instruction, np.ones((64, 32), np.float16), b)
     with pytest.raises(bitmma.Error, match="metadata"):
-        bitmma.mma(one, stored, b, metadata=metadata[:, :4])
+        bitmma.mma(instruction, stored, b, metadata=metadata[:, :4])
 
 
 def test_immediates_and_statements():
@@ -389,7 +391,7 @@ def test_torch_tensors():
     a, b = torch.ones((16, 16), dtype=torch.bfloat16), torch.ones((16, 8), dtype=torch.bfloat16)
     d = bitmma.mma(MMA.replace("f16.f16", "bf16.bf16"), a, b)
     assert isinstance(d, torch.Tensor) and d.dtype == torch.float32 and bool((d == 16).all())
-    out = bitmma.gemm(a, b, "flat", output="bf16")
+    out = bitmma.gemm(a, b, "flat", out_dtype="bf16")
     assert out.dtype == torch.bfloat16 and bool((out == 16).all())
     half = torch.ones((8, 16), dtype=torch.float16)
     assert bool((bitmma.gemm(half, half.T, "flat") == 16).all())

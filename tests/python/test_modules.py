@@ -364,7 +364,7 @@ SPARE = MEMORY.allocate(64)
         (lambda m: bitmma.encode_tensor_map(0, (8, 64), np.complex128, (8, 64)), "dtype"),
         (lambda m: bitmma.encode_tensor_map(0, (), np.float16, ()), "shape"),
         (lambda m: bitmma.encode_tensor_map(0, (2**32,) * 3, np.float16, (1, 1, 64)), "shape"),
-        (lambda m: bitmma.encode_tensor_map(0, (8, 64), np.float16, 64), "box"),
+        (lambda m: bitmma.encode_tensor_map(0, (8, 64), np.float16, "64"), "box"),
         (lambda m: bitmma.encode_tensor_map(0, (8, 64), np.float16, (8, 64), strides=(128, 4)), "strides"),
         (lambda m: bitmma.encode_tensor_map(0, (8, 64), np.float16, (8, 64), swizzle="16"), "swizzle"),
         (lambda m: bitmma.encode_tensor_map(0, (8, 64), np.float16, (8, 64), fill=0), "fill"),

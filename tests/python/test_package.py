@@ -33,7 +33,8 @@ def test_examples_of_docstrings(name):
     names = {"np": np, **vars(bitmma), **vars(module)}
     finder, runner = doctest.DocTestFinder(recurse=False), doctest.DocTestRunner()
     for key, var in vars(module).items():
-        if callable(var) and inspect.unwrap(var).__doc__ and not key.startswith("_"):
+        is_own = (getattr(var, "__module__", None) or "").startswith("bitmma")
+        if is_own and callable(var) and inspect.unwrap(var).__doc__ and not key.startswith("_"):
             for example in finder.find(inspect.unwrap(var), key, module=False, globs=dict(names)):
                 runner.run(example)
     assert runner.failures == 0
@@ -43,8 +44,8 @@ def test_examples_of_docstrings(name):
 def test_public_names_have_docstrings():
     for module in (bitmma, bitmma.layout):
         for name in module.__all__:
-            one = getattr(module, name)
-            assert name == "layout" or (one.__doc__ and one.__doc__.strip()), name
+            public = getattr(module, name)
+            assert name == "layout" or (public.__doc__ and public.__doc__.strip()), name
 
 
 def test_version_is_the_projects():
@@ -55,8 +56,12 @@ def test_version_is_the_projects():
 def test_errors_are_value_errors_with_violations():
     with pytest.raises(ValueError, match="n = 12") as error:
         bitmma.wgmma(n=12)
-    one = error.value.violations[0]
-    assert (one.field, one.seen, one.severity) == ("n", "12", "error") and one.source.startswith("PTX ISA")
+    violation = error.value.violations[0]
+    assert (violation.field, violation.seen, violation.severity) == (
+        "n",
+        "12",
+        "error",
+    ) and violation.source.startswith("PTX ISA")
 
 
 def test_nothing_is_left_when_the_interpreter_ends():
@@ -102,6 +107,33 @@ def test_memory_is_stable_over_a_million_calls():
                 bitmma.mma(name, b, a)
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     assert grown < 2048, f"{grown} KiB more"
+
+
+PUBLIC = ["", ".datasets", ".layers", ".layout", ".math", ".operators", ".record_triton", ".testing"]
+NEED = {".adapters.jax": "numpy", ".adapters.triton": "triton", ".distributed": "dask"}
+
+
+@pytest.mark.parametrize("name", [*PUBLIC, *NEED])
+def test_a_module_lists_what_is_public_and_nothing_else(name):
+    pytest.importorskip(NEED.get(name, "numpy"), reason=f"NOT checked: {NEED.get(name)} is not installed")
+    module = importlib.import_module(f"bitmma{name}")
+    listed = [found for found in dir(module) if not found.startswith("__")]
+    assert listed == sorted(module.__all__) and len(set(listed)) == len(listed)
+    for public in module.__all__:
+        value = getattr(module, public)
+        if inspect.ismodule(value):
+            assert f".{public}" in PUBLIC
+        else:
+            assert inspect.getdoc(value) and not public.startswith("_"), public
+    star = {}
+    exec(f"from bitmma{name} import *", star)
+    assert set(star) - {"__builtins__"} == set(module.__all__)
+
+
+def test_every_module_that_is_not_private_is_in_the_list():
+    modules = {f".{module.name}" for module in pkgutil.iter_modules(bitmma.__path__) if not module.name.startswith("_")}
+    assert modules | {""} == {*PUBLIC, ".adapters", ".distributed"}
+    assert "__version__" in dir(bitmma)
 
 
 def test_datasets_give_their_recorded_bits():

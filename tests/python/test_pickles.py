@@ -20,10 +20,10 @@ STATES = [
     (-1, {}), (3, {"m": 5}), (0, {1: 2}), (None, None)]  # fmt: skip
 
 
-@pytest.mark.parametrize("one", CLASSES, ids=lambda one: one.__name__)
-def test_a_malformed_state_is_refused(one):
+@pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
+def test_a_malformed_state_is_refused(kind):
     for state in STATES:
-        fresh = one.__new__(one)
+        fresh = kind.__new__(kind)
         try:
             fresh.__setstate__(state)
         except (bitmma.Error, TypeError):

@@ -65,9 +65,14 @@ def test_what_is_recorded_is_repeated(tmp_path):
     assert len(launches) == 1 and launches.total_bytes == 12
     code, report = verified(tmp_path / "launches.safetensors")
     assert code == 0
-    (one,) = report["launches"]
-    assert (one["kernel"], one["label"], one["target"], one["differing_bytes"]) == ("twice", "small", "sm_90a", 0)
-    assert one["changed_bytes"] > 0
+    (launch,) = report["launches"]
+    assert (launch["kernel"], launch["label"], launch["target"], launch["differing_bytes"]) == (
+        "twice",
+        "small",
+        "sm_90a",
+        0,
+    )
+    assert launch["changed_bytes"] > 0
 
 
 def test_what_differs_is_seen(tmp_path):

@@ -70,7 +70,9 @@ def test_the_sass_of_a_kernel_decides_where_no_rule_is_sure(folder):
     with open(DATA / "kernels" / "h100.csv") as file:
         after = {(row["module"], row["entry"]): row["operands after"] for row in csv.DictReader(file)}
     ((module, entry, how),) = DIFFERING
-    number, launch = next(one for one in record_kernels.all_launches("-") if one[1][:2] == (f"drawn {module}", entry))
+    number, launch = next(
+        numbered for numbered in record_kernels.all_launches("-") if numbered[1][:2] == (f"drawn {module}", entry)
+    )
     _, _, grid, block, shared, arguments, _ = launch
     ptx, sass = (
         (folder / "drawn" / f"{module}.ptx").read_text(),
@@ -91,7 +93,9 @@ def test_a_product_that_is_not_joined_is_seen(triton):
     source = (triton / "layer_norm_fp32.ptx").read_text()
     results = []
     for fmad in (True, False):
-        launch = next(one for _, one in record_kernels.all_launches(str(triton)) if one[0] == "triton layer_norm_fp32")
+        launch = next(
+            about for _, about in record_kernels.all_launches(str(triton)) if about[0] == "triton layer_norm_fp32"
+        )
         _, entry, grid, block, shared, arguments, how = launch
         operands = record_kernels.operands_of(1, entry, arguments, how)
         kernel = bitmma.kernel(source, entry, target="sm_90a", fmad=fmad)

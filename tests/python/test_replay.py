@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import bitmma
-from bitmma import _replay
-from bitmma._captured import Capture, Value, tensors_in
+from bitmma import _replay, _replay_rules
+from bitmma._captured import Capture, Tensor, Value, tensors_in
 
 folder = Path(__file__).parents[2] / "data" / "captures"
 
@@ -43,9 +43,9 @@ class Server(_replay._Run):
         super().__init__(Capture(folder / name), None, 0, True, False)
         self.at, self.fraud = at, fraud
 
-    def compute(self, one):
-        made = super().compute(one)
-        return self.fraud(self, one, made) if one is self.capture.operators[self.at] else made
+    def compute(self, operator):
+        made = super().compute(operator)
+        return self.fraud(self, operator, made) if operator is self.capture.operators[self.at] else made
 
     def serve(self, to):
         """Writes the capture that this server would give."""
@@ -53,9 +53,9 @@ class Server(_replay._Run):
         data = bytearray((to / "tensors.safetensors").read_bytes())
         size = int.from_bytes(data[:8], "little")
         header = json.loads(data[8 : 8 + size])
-        for index, one in enumerate(self.capture.operators):
-            self.verdict(index, one)
-            for number in one["outputs"]:
+        for index, operator in enumerate(self.capture.operators):
+            self.verdict(index, operator)
+            for number in operator["outputs"]:
                 if number in header and number in self.values:
                     self.write(data, 8 + size + header[number]["data_offsets"][0], number)
         (to / "tensors.safetensors").write_bytes(data)
@@ -67,9 +67,9 @@ class Server(_replay._Run):
         array, known = value.array, value.mask()
         if sampled:
             count = len(sampled["rows"])
-            array, known = (one.transpose(sampled["order"]) for one in (array, known))
+            array, known = (part.transpose(sampled["order"]) for part in (array, known))
             whole = np.prod(array.shape[: sampled["leading"]], dtype=int)
-            array, known = (one.reshape(whole, -1)[sampled["rows"]].reshape(count, -1) for one in (array, known))
+            array, known = (part.reshape(whole, -1)[sampled["rows"]].reshape(count, -1) for part in (array, known))
         old = np.array(stored).reshape(array.shape)
         made = np.ascontiguousarray(np.where(known, array, old)).tobytes()
         data[at : at + len(made)] = made
@@ -78,36 +78,39 @@ class Server(_replay._Run):
 def operator(name, wanted, number=0, weight=""):
     """The index of an operator: the `number`-th of this name, with this weight."""
     capture = Capture(folder / name)
-    weights = {number: one["name"] for number, one in capture.tensors.items() if one["role"] == "weight"}
-    for one in capture.operators:  # a weight's transpose is the weight
-        if one["op"] == "aten.t.default" and one["args"][0]["tensor"] in weights:
-            weights[one["outputs"][0]] = weights[one["args"][0]["tensor"]]
+    weights = {number: call["name"] for number, call in capture.tensors.items() if call["role"] == "weight"}
+    for call in capture.operators:  # a weight's transpose is the weight
+        if call["op"] == "aten.t.default" and call["args"][0]["tensor"] in weights:
+            weights[call["outputs"][0]] = weights[call["args"][0]["tensor"]]
     found = [
         index
-        for index, one in enumerate(capture.operators)
-        if one["op"] == wanted
-        and (not weight or any(weights.get(number, "").startswith(weight) for number in tensors_in(one["args"])))
+        for index, call in enumerate(capture.operators)
+        if call["op"] == wanted
+        and (not weight or any(weights.get(number, "").startswith(weight) for number in tensors_in(call["args"])))
     ]
     return found[number]
 
 
-def operands(run, one):
+def operands(run, operator):
     return [
         Value(np.ascontiguousarray(value.array), value.known)
-        for value in _replay._arguments_of(one["args"], run.value)
+        for value in _replay._arguments_of(operator["args"], run.value)
         if isinstance(value, Value)
     ]
 
 
-def product(run, one, a, b, **how):
-    how = how or {"kernel": " + ".join(kernel["name"] for kernel in one["kernels"]), "split_k": one.get("slices", 0)}
+def product(run, operator, a, b, **how):
+    how = how or {
+        "kernel": " + ".join(kernel["name"] for kernel in operator["kernels"]),
+        "split_k": operator.get("slices", 0),
+    }
     return [Value(bitmma.gemm(a, b, threads=2, **how))]
 
 
 def other_weights(change):
-    def fraud(run, one, made):
-        a, b = operands(run, one)
-        return product(run, one, a.array, change(b.array.copy()))
+    def fraud(run, operator, made):
+        a, b = operands(run, operator)
+        return product(run, operator, a.array, change(b.array.copy()))
 
     return fraud
 
@@ -123,41 +126,43 @@ def of_fp8(b):
 
 
 def other_plan(**how):
-    def fraud(run, one, made):
-        a, b = operands(run, one)
-        return product(run, one, a.array, b.array, output="bf16", **how)
+    def fraud(run, operator, made):
+        a, b = operands(run, operator)
+        return product(run, operator, a.array, b.array, out_dtype="bf16", **how)
 
     return fraud
 
 
-def half_of_k(run, one, made):
-    a, b = operands(run, one)
+def half_of_k(run, operator, made):
+    a, b = operands(run, operator)
     half = a.array.shape[1] // 2
-    return product(run, one, np.ascontiguousarray(a.array[:, :half]), b.array[:half])
+    return product(run, operator, np.ascontiguousarray(a.array[:, :half]), b.array[:half])
 
 
-def attention_in_four_kernels(run, one, made):
+def attention_in_four_kernels(run, operator, made):
     """PyTorch's MATH backend: scores, mask, softmax and product are rounded to bfloat16 each."""
-    q, k, v = (value.array.astype(bf16)[0] for value in operands(run, one))
+    q, k, v = (value.array.astype(bf16)[0] for value in operands(run, operator))
     size, heads = q.shape[-1], []
     for head in range(len(q)):
-        keys, values = (one[head * len(k) // len(q)] for one in (k, v))
-        scores = bitmma.gemm(np.ascontiguousarray(q[head]), np.ascontiguousarray(keys.T), "flat", output="bf16").astype(
-            np.float32
-        ) / np.float32(size**0.5)
+        keys, values = (part[head * len(k) // len(q)] for part in (k, v))
+        scores = bitmma.gemm(
+            np.ascontiguousarray(q[head]), np.ascontiguousarray(keys.T), "flat", out_dtype="bf16"
+        ).astype(np.float32) / np.float32(size**0.5)
         scores = np.where(np.tri(*scores.shape, dtype=bool), scores, np.float32(-np.inf)).astype(bf16)
-        heads.append(bitmma.gemm(bitmma.operators.softmax(scores), np.ascontiguousarray(values), "flat", output="bf16"))
+        heads.append(
+            bitmma.gemm(bitmma.operators.softmax(scores), np.ascontiguousarray(values), "flat", out_dtype="bf16")
+        )
     return [Value(np.stack(heads)[None]), *made[1:]]
 
 
-def dropped_token(run, one, made):
+def dropped_token(run, operator, made):
     out = made[0].array.copy()
     out[0, 39] = out[0, 38]
     return [Value(out)]
 
 
-def softmax_in_another_order(run, one, made):
-    x = operands(run, one)[0].array
+def softmax_in_another_order(run, operator, made):
+    x = operands(run, operator)[0].array
     e = bitmma.operators.elementwise("exp", x - x.max(-1, keepdims=True))
     total = np.float32(0)
     for number in e[0]:
@@ -165,25 +170,25 @@ def softmax_in_another_order(run, one, made):
     return [Value(e / total)]
 
 
-def stale_keys(run, one, made):
+def stale_keys(run, operator, made):
     out = made[0].array.copy()
     out[:, :, 16:32] = out[:, :, 0:16]
     return [Value(out)]
 
 
-def swapped_expert(run, one, made):
-    a, _ = operands(run, one)
+def swapped_expert(run, operator, made):
+    a, _ = operands(run, operator)
     wrong = next(
         number
         for number, about in run.capture.tensors.items()
         if about.get("name") == "layers.0.mlp.experts.4.gate_proj.weight"
     )
-    return product(run, one, a.array, np.ascontiguousarray(run.capture.weight(wrong).array.T))
+    return product(run, operator, a.array, np.ascontiguousarray(run.capture.weight(wrong).array.T))
 
 
-def truncated_logits(run, one, made):
-    a, b = operands(run, one)
-    wide = bitmma.gemm(a.array, b.array, "flat", output="f32")
+def truncated_logits(run, operator, made):
+    a, b = operands(run, operator)
+    wide = bitmma.gemm(a.array, b.array, "flat", out_dtype="f32")
     return [Value((wide.view(np.uint32) >> 16).astype(np.uint16).view(bf16))]
 
 
@@ -270,7 +275,9 @@ def test_captures_that_list_other_numbers_of_outputs_differ(tmp_path):
 
 def test_a_weight_is_checked_by_its_hash(tmp_path):
     def change(graph):
-        next(one for one in graph["tensors"].values() if one.get("name") == "lm_head.weight")["sha256"] = "0" * 64
+        next(tensor for tensor in graph["tensors"].values() if tensor.get("name") == "lm_head.weight")["sha256"] = (
+            "0" * 64
+        )
 
     found = bitmma.replay(edited(tmp_path, change))
     assert not found.coverage()["differ"]
@@ -280,13 +287,13 @@ def test_a_weight_is_checked_by_its_hash(tmp_path):
 def written(path, **tensors):
     """A safetensors file of bfloat16."""
     header, data = {}, b""
-    for name, one in tensors.items():
+    for name, array in tensors.items():
         header[name.replace("__", ".")] = {
             "dtype": "BF16",
-            "shape": list(one.shape),
-            "data_offsets": [len(data), len(data) + one.nbytes],
+            "shape": list(array.shape),
+            "data_offsets": [len(data), len(data) + array.nbytes],
         }
-        data += one.tobytes()
+        data += array.tobytes()
     text = json.dumps(header).encode()
     path.write_bytes(len(text).to_bytes(8, "little") + text + data)
     return path
@@ -322,13 +329,13 @@ def test_the_command_ends_with_what_it_found(tmp_path, capsys):
 
 def test_results_that_are_not_stored_are_not_checked(tmp_path):
     def change(graph):
-        for one in graph["operators"]:
-            if one["op"] == MM:
-                for number in one["outputs"]:
+        for call in graph["operators"]:
+            if call["op"] == MM:
+                for number in call["outputs"]:
                     graph["tensors"]["not " + number] = {
                         name: value for name, value in graph["tensors"][number].items() if name != "sampled"
                     }
-                one["outputs"] = ["not " + number for number in one["outputs"]]
+                call["outputs"] = ["not " + number for number in call["outputs"]]
 
     with pytest.raises(bitmma.Error, match="results of operators before it"):
         bitmma.replay(edited(tmp_path, change))
@@ -375,7 +382,7 @@ def test_bad_captures_are_refused(tmp_path):
 
 
 def sampled_tensor(graph):
-    return next(one for one in graph["tensors"].values() if "sampled" in one)
+    return next(tensor for tensor in graph["tensors"].values() if "sampled" in tensor)
 
 
 def nested(depth):
@@ -675,7 +682,7 @@ def test_a_small_capture_is_the_same(tmp_path):
             tmp_path / "c" if end_to_end else saved(tmp_path / "c", *small_capture()), end_to_end=end_to_end
         )
         assert found.same and found.coverage()["recomputed"] == 6, str(found)
-        assert [(one.tensor, one.reason, one.operator) for one in found.trusted_tensors] == [
+        assert [(trusted.tensor, trusted.reason, trusted.operator) for trusted in found.trusted_tensors] == [
             ("x", "input", 0),
             ("q", "inputs that appear after the first operator", 2),
         ]
@@ -795,6 +802,15 @@ def test_a_file_that_changes_while_it_is_read_is_named(change, tmp_path):
     with pytest.raises(bitmma.Error) as error:
         bitmma.replay(tmp_path / "c", progress=progress)
     assert error.value.violations[0].field == str(path)
+
+
+def test_c_is_left_out_of_a_product_whose_beta_is_0():
+    a, b = np.ones((16, 64), bf16), np.ones((64, 8), bf16)
+    kernels = ["nvjet_sm90_tst_64x8_64x16_2x4_h_bz_TNT"]
+    call = _replay_rules.Call(Tensor(np.dtype(bf16), (16, 8)), [], kernels, 0, {}, None, 1, None)
+    rule = _replay_rules.others["aten.addmm.default"]
+    d = [rule(call, Value(np.ones((16, 8), bf16)), Value(a), Value(b), beta).array[0, 0] for beta in (0, 1)]
+    assert d == [64, 65]
 
 
 @pytest.mark.parametrize("args", [[], ["x"], [None] * 12, [[[]]]])

@@ -8,6 +8,7 @@ import os
 import signal
 import threading
 import time
+import warnings
 
 import ml_dtypes
 import numpy as np
@@ -51,13 +52,15 @@ def test_what_a_plan_does_not_read_is_refused():
         ({"alpha": 2.0}, "alpha"),
         ({"relu": True}, "relu"),
         ({"split_k": 3}, "split_k"),
-        ({"output": "bf16"}, "output"),
+        ({"out_dtype": "bf16"}, "out_dtype"),
         ({"beta": 2.0}, "beta"),
     ):
         assert refusal(functools.partial(bitmma.gemm, X, W.T, plan, **arguments)).startswith(field), field
     for arguments, field in (({"split_k": 4}, "split_k"), ({"scale_a": 3.0}, "scale_a"), ({"beta": 2.0}, "beta")):
         assert refusal(functools.partial(bitmma.gemm, X, W.T, "flat", **arguments)).startswith(field), field
-    assert "output" in refusal(lambda: bitmma.gemm(np.ones((4, 32), np.int8), np.ones((32, 8), np.int8), output="bf16"))
+    assert "out_dtype" in refusal(
+        lambda: bitmma.gemm(np.ones((4, 32), np.int8), np.ones((32, 8), np.int8), out_dtype="bf16")
+    )
     assert "kernel" in refusal(lambda: bitmma.gemm(X, W.T, "flat", kernel="nvjet_sm90_x"))
     assert "kernel" in refusal(lambda: bitmma.find_plans(X, W.T, bitmma.gemm(X, W.T), kernel="nvjet", among=[]))
     assert bitmma.find_plans(X, W.T, bitmma.gemm(X, W.T), among=[]) == []
@@ -149,7 +152,7 @@ def test_arrays_that_lost_their_type(tmp_path):
 
 
 def test_results_saved_as_float32_are_recognised():
-    d = bitmma.gemm(X, W.T, output="bf16") + np.array(0, ml_dtypes.bfloat16)
+    d = bitmma.gemm(X, W.T, out_dtype="bf16") + np.array(0, ml_dtypes.bfloat16)
     noisy = (d.astype(np.float32) * np.float32(1.5)).astype(ml_dtypes.bfloat16)
     with pytest.warns(UserWarning, match="astype"):
         assert bitmma.find_plans(X, W.T, noisy.astype(np.float32)) == []
@@ -221,7 +224,7 @@ def test_mistaken_arguments():
     assert "target" in refusal(lambda: bitmma.gemm(X, W.T, target=81))
     assert same_bits(bitmma.gemm(X, W.T, target=80), bitmma.gemm(X, W.T, target="sm_80"))
     assert "nvjet-splitK" in refusal(lambda: bitmma.gemm(X, W.T, "nvjet-splitk"))
-    assert same_bits(bitmma.gemm(X, W.T, output=ml_dtypes.bfloat16), bitmma.gemm(X, W.T, output="bfloat16"))
+    assert same_bits(bitmma.gemm(X, W.T, out_dtype=ml_dtypes.bfloat16), bitmma.gemm(X, W.T, out_dtype="bfloat16"))
     assert bitmma.wgmma(n=8, a="float8_e4m3fn").a == "e4m3" and bitmma.instruction(f"  {MMA} ").k == 16
     assert "among" in refusal(lambda: bitmma.find_plans(X, W.T, bitmma.gemm(X, W.T), among=["flat"]))
     case = bitmma.golden(MMA, cases=1)[0]
@@ -333,14 +336,14 @@ def test_a_plan_by_name_is_refused_for_types_and_gpus_that_it_is_not_for():
         return bitmma.gemm(x, x.T, plan, return_plan=True, **arguments)[1].evidence["plan"]
 
     assert (
-        how(fp8, "nvjet-algo2", output="bf16") == "measured: H100, H200"
-        and how(fp8, "nvjet-algo2", output="f16") == "measured: H100"
+        how(fp8, "nvjet-algo2", out_dtype="bf16") == "measured: H100, H200"
+        and how(fp8, "nvjet-algo2", out_dtype="f16") == "measured: H100"
     )
-    assert how(fp8, "nvjet-algo2", output="e5m2").startswith("model choice: D e5m2")
+    assert how(fp8, "nvjet-algo2", out_dtype="e5m2").startswith("model choice: D e5m2")
     assert how(half.astype(np.uint8), "flat").startswith("model choice: u8 x u8")
     assert how(single, "sgemm", target="V100").startswith("model choice on sm_70")
     assert how(fp8, "flat", target="sm_90").startswith("model choice on sm_90")
-    row = next(one for one in bitmma.catalogue() if one.name == "nvjet-algo2")
+    row = next(entry for entry in bitmma.catalogue() if entry.name == "nvjet-algo2")
     assert row.gpus == "sm_90" and ("e4m3 x e4m3", "f16", "measured: H100") in row.types and row.most_k is None
 
 
@@ -363,7 +366,7 @@ def test_loose_values_are_refused():
         (lambda: bitmma.find_plans(X, W.T, d, timeout="5"), "timeout"),
         (lambda: bitmma.find_plans(X, W.T, d, progress=3), "progress"),
         (lambda: bitmma.find_plans(X, W.T, d, progress=print, foo=3), "foo"),
-        (lambda: bitmma.gemm(X, W.T, output="tf32"), "output"),
+        (lambda: bitmma.gemm(X, W.T, out_dtype="tf32"), "out_dtype"),
         (
             lambda: bitmma.Plan('{"instruction": "fma.rn.f32", "split_k": {"count": 2}, "split_k": {"count": 3}}'),
             "plan: split_k",
@@ -429,3 +432,37 @@ def test_wrong_block_scales_are_told_what_is_legal():
 def test_accuracy_ends_at_ctrl_c():
     x, d = np.ones((2048, 8192), np.float16), np.ones((2048, 2048), np.float32)
     interrupted(lambda: bitmma.accuracy(x, x.T, d))
+
+
+RENAMED = {
+    "gemm output": (lambda **how: bitmma.gemm(X, W.T, **how), "output", "out_dtype", "bf16"),
+    "gemm dtype": (lambda **how: bitmma.gemm(X, W.T, **how), "dtype", "out_dtype", "bf16"),
+    "explain_product output": (
+        lambda **how: bitmma.explain_product(X, W.T, "flat", 1, 1, **how).fields,
+        "output",
+        "out_dtype",
+        "f16",
+    ),
+    "quantized_gemm output": (
+        lambda **how: bitmma.quantized_gemm(*[bitmma.quantize(X, "ocp_mxfp8_e4m3")] * 2, target="sm_100a", **how),
+        "output",
+        "out_dtype",
+        "bf16",
+    ),
+    "matmul gpu": (lambda **how: bitmma.matmul(X, W.T, nearest=True, **how), "gpu", "target", "H100"),
+    "library_choice gpu": (lambda **how: bitmma.library_choice(16, 4096, 4096, **how), "gpu", "target", "H200"),
+}
+
+
+@pytest.mark.filterwarnings("ignore:cublas:UserWarning")
+@pytest.mark.parametrize("what", RENAMED)
+def test_keywords_of_the_release_before_still_act_and_are_warned_of(what):
+    call, old, new, value = RENAMED[what]
+    with pytest.warns(DeprecationWarning, match=f"{old} of bitmma.* is called {new}") as warned:
+        before = call(**{old: value})
+    assert [warning.filename for warning in warned if warning.category is DeprecationWarning] == [__file__]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DeprecationWarning)
+        after = call(**{new: value})
+    assert same_bits(before, after) if isinstance(after, np.ndarray) else before == after
+    assert old in refusal(lambda: call(**{old: value, new: value}))

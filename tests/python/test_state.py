@@ -15,9 +15,9 @@ WGMMA = "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16"
 MOVES = [one for one in bitmma.all_instructions() if not one.is_mma][::9]
 
 
-@pytest.mark.parametrize("one", FORMS[::4] + MOVES, ids=lambda one: str(one)[:80])
-def test_execute_leaves_what_the_file_says(one):
-    file = bitmma.golden(one, cases=2, seed=3)
+@pytest.mark.parametrize("instruction", FORMS[::4] + MOVES, ids=lambda instruction: str(instruction)[:80])
+def test_execute_leaves_what_the_file_says(instruction):
+    file = bitmma.golden(instruction, cases=2, seed=3)
     for case in file:
         state = case.state
         written = bitmma.execute(case.instruction, file.target, state)
@@ -35,14 +35,14 @@ def test_execute_works_in_place_and_in_sequence():
     assert written["d_regs"] is c and state["c_regs"] is c
     again = bitmma.execute(WGMMA, None, state)
     of = case.operands
-    one = bitmma.mma(WGMMA, of["a"], of["b"], of["c"])
-    two = bitmma.mma(WGMMA, of["a"], of["b"], one)
+    d = bitmma.mma(WGMMA, of["a"], of["b"], of["c"])
+    two = bitmma.mma(WGMMA, of["a"], of["b"], d)
     places = bitmma.layout.fragment(WGMMA, "d")
     assert (again["d_regs"][places.thread, places.register] == two.view(np.uint32)).all()
     floats = {**case.state, "c_regs": case.state["c_regs"].view(np.float32)}
     assert (
         bitmma.execute(WGMMA, None, floats)["d_regs"].view(np.uint32)[places.thread, places.register]
-        == one.view(np.uint32)
+        == d.view(np.uint32)
     ).all()
 
 
@@ -92,7 +92,7 @@ def test_files_come_back(tmp_path):
 def test_a_gpus_files_verify():
     files = sorted((DATA / "golden").rglob("*.safetensors"))[::40]
     found = [bitmma.verify(path, threads=2) for path in files]
-    assert sum(one.mismatches for one in found) == 0 and sum(one.outputs for one in found) > 10_000
+    assert sum(compared.mismatches for compared in found) == 0 and sum(compared.outputs for compared in found) > 10_000
 
 
 def test_explain_lint_and_diagnose():
@@ -114,10 +114,10 @@ def test_decode_and_encode():
     said = bitmma.decode("0x4000004000010000", major="k")
     assert said["fields"]["stride_dim_byte_offset"] == 1024 and said["swizzle_mode"] == "128"
     assert bitmma.encode(swizzle="128", leading_byte_offset=16, stride_byte_offset=1024) == 0x4000004000010000
-    one = bitmma.tcgen05("f16", m=128, n=64)
-    assert bitmma.encode(one) == 0x08100010
+    instruction = bitmma.tcgen05("f16", m=128, n=64)
+    assert bitmma.encode(instruction) == 0x08100010
     assert bitmma.decode(0x08100010, kind="f16")["n"] == 64
-    assert bitmma.instruction("tcgen05.mma.cta_group::1.kind::f16", idesc=0x08100010) == one
+    assert bitmma.instruction("tcgen05.mma.cta_group::1.kind::f16", idesc=0x08100010) == instruction
     assert bitmma.decode(WGMMA)["evidence"]["level"].startswith("measured")
     for wrong in ("0xG", 1 << 64, -1):
         with pytest.raises(bitmma.Error):
@@ -140,11 +140,11 @@ def test_cases_that_a_file_does_not_have(tmp_path):
 
 
 def test_values_are_pickled():
-    for one in bitmma.all_instructions()[::7]:
-        again = pickle.loads(pickle.dumps(one))
-        assert again == one, one
-    one = bitmma.tcgen05("mxf4nvf4", m=128, n=24, scale_type="ue4m3", negate_a=True)
-    assert pickle.loads(pickle.dumps(one)) == one
+    for instruction in bitmma.all_instructions()[::7]:
+        again = pickle.loads(pickle.dumps(instruction))
+        assert again == instruction, instruction
+    instruction = bitmma.tcgen05("mxf4nvf4", m=128, n=24, scale_type="ue4m3", negate_a=True)
+    assert pickle.loads(pickle.dumps(instruction)) == instruction
     plan = bitmma.Plan({"instruction": WGMMA, "split_k": {"count": 3}})
     assert pickle.loads(pickle.dumps(plan)) == plan
     with pytest.raises(bitmma.Error) as error:
@@ -196,13 +196,13 @@ def test_a_file_of_whole_tiles_is_read_verified_compared_and_diagnosed(tmp_path)
     )
     d = np.stack([bitmma.gemm(x, y) for x, y in zip(a, b, strict=True)])
     path, other = tmp_path / "tile.npz", tmp_path / "wrong.npz"
-    one = "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16"
-    np.savez(path, a=a, b=b, c=0 * d, d=d, instruction=one)
+    mnemonic = "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16"
+    np.savez(path, a=a, b=b, c=0 * d, d=d, instruction=mnemonic)
     wrong = d.copy()
     wrong[1, 70, 3] += 1
-    np.savez(other, a=a, b=b, c=0 * d, d=wrong, instruction=one)
+    np.savez(other, a=a, b=b, c=0 * d, d=wrong, instruction=mnemonic)
     file = bitmma.read(path)
-    assert (len(file), file.steps, file.has_recorded_d, str(file.instruction)) == (2, 4, True, one)
+    assert (len(file), file.steps, file.has_recorded_d, str(file.instruction)) == (2, 4, True, mnemonic)
     assert "2 whole tiles" in repr(file) and file.tensors["d"].shape == (2, 128, 64)
     assert bitmma.verify(file).mismatches == 0 and bitmma.verify(path, first=1, count=1).cases == 1
     assert bitmma.verify(tmp_path).mismatches == 1
@@ -226,14 +226,14 @@ def test_a_file_of_whole_tiles_is_read_verified_compared_and_diagnosed(tmp_path)
     bitmma.write(tmp_path / "again.safetensors", list(file))
     assert bitmma.verify(tmp_path / "again.safetensors") == bitmma.verify(file)
     with pytest.raises(bitmma.Error) as error:
-        bitmma.compare(path, bitmma.golden(one, cases=2))
+        bitmma.compare(path, bitmma.golden(mnemonic, cases=2))
     assert error.value.violations[0].code == "other_inputs"
     with pytest.raises(bitmma.Error, match="row"):
         bitmma.explain(tile, 128, 0)
 
 
 @pytest.mark.parametrize(
-    "one",
+    "instruction",
     [
         "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16",
         "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32",
@@ -241,24 +241,27 @@ def test_a_file_of_whole_tiles_is_read_verified_compared_and_diagnosed(tmp_path)
     ],
     ids=["wgmma", "mma_sync", "tcgen05"],
 )
-def test_a_whole_tile_is_diagnosed(one):
+def test_a_whole_tile_is_diagnosed(instruction):
     """A, B and D of several instructions, with all of K and one D behind it."""
     random = np.random.default_rng(3)
     a, b = random.standard_normal((128, 256)).astype(np.float16), random.standard_normal((256, 128)).astype(np.float16)
     c = random.standard_normal((128, 128)).astype(np.float32)
-    case = bitmma.Case(one, a=a, b=b)
+    case = bitmma.Case(instruction, a=a, b=b)
     plan = {"instruction": str(case.instruction), "target": case.target}
     if case.instruction.family == "tcgen05":
         plan["types"] = {"a": "f16", "b": "f16"}
     d = bitmma.gemm(a, b, plan)
     right = bitmma.diagnose(case, d)
     assert (right.outputs, right.wrong, right.findings) == (128 * 128, 0, [])
-    assert bitmma.diagnose(bitmma.Case(one, a=a, b=b, c=c), bitmma.gemm(a, b, {**plan, "start": "c"}, c=c)).wrong == 0
+    assert (
+        bitmma.diagnose(bitmma.Case(instruction, a=a, b=b, c=c), bitmma.gemm(a, b, {**plan, "start": "c"}, c=c)).wrong
+        == 0
+    )
     swapped = bitmma.gemm(a, b[:, np.arange(128) ^ 1], plan)
     found = bitmma.diagnose(case, swapped)
     assert found.wrong > 16000 and found.findings[0].explains_all
     assert {"b.rows_1", "d.columns_1"} & {fault.id for finding in found.findings for fault in finding.faults}
     with pytest.raises(bitmma.Error, match="tile"):
-        bitmma.diagnose(bitmma.Case(one, a=a[:, :250], b=b[:250]), d)
+        bitmma.diagnose(bitmma.Case(instruction, a=a[:, :250], b=b[:250]), d)
     with pytest.raises(bitmma.Error, match="128 x 128"):
         bitmma.diagnose(case, d[:64])

@@ -124,8 +124,8 @@ def test_other_formats_and_shapes_are_assertion_errors_and_other_things_errors()
 
 
 def test_raw_codes_are_compared_as_their_format():
-    one, other = (bitmma.codes(np.array([[code]], np.uint8), "e4m3") for code in (0x38, 0x39))
-    assert difference(other, one).worst_ulp == 1 and "e4m3" in message(other, one)
+    codes, other = (bitmma.codes(np.array([[code]], np.uint8), "e4m3") for code in (0x38, 0x39))
+    assert difference(other, codes).worst_ulp == 1 and "e4m3" in message(other, codes)
 
 
 def test_a_case_says_what_fits():
@@ -197,9 +197,9 @@ def test_reprs_of_instructions_give_the_instruction_back():
         bitmma.mma_sync(kind="mxf4nvf4", byte_id_a=0),
         *bitmma.all_instructions(),
     ]
-    for one in made:
-        assert eval(repr(one), {"Instruction": bitmma.Instruction}) == one
-    assert len({repr(one) for one in made}) == len(set(made))
+    for instruction in made:
+        assert eval(repr(instruction), {"Instruction": bitmma.Instruction}) == instruction
+    assert len({repr(instruction) for instruction in made}) == len(set(made))
     assert "m=64" in repr(made[0]) and "a='bf16'" in repr(made[2])
 
 
@@ -236,14 +236,14 @@ def test_a_folder_is_verified_as_its_files_are(tmp_path):
             wrong()
 
 
-@pytest.mark.parametrize("one", [MMA, WGMMA, "tcgen05.ld.sync.aligned.32x32b.x8.b32"])
-def test_a_batch_of_states_is_each_state(one):
-    file = bitmma.golden(one, cases=4, seed=3)
+@pytest.mark.parametrize("instruction", [MMA, WGMMA, "tcgen05.ld.sync.aligned.32x32b.x8.b32"])
+def test_a_batch_of_states_is_each_state(instruction):
+    file = bitmma.golden(instruction, cases=4, seed=3)
     states = [case.state for case in file]
     batch = {name: np.stack([np.asarray(state[name]) for state in states]) for name in states[0]}
-    said = bitmma.execute(one, file.target, batch)
+    said = bitmma.execute(instruction, file.target, batch)
     for index, state in enumerate(states):
-        for name, array in bitmma.execute(one, file.target, state).items():
+        for name, array in bitmma.execute(instruction, file.target, state).items():
             assert same_bits(said[name][index], array)
     assert said
 

@@ -214,7 +214,7 @@ std::string print_types(const CataloguePlan& row) {
                                      row.types[i + 1].evidence != types.evidence;
     if (is_new) text += fmt::format("{}{}", i == 0 ? "" : "; ", types.operands);
     if (!types.d.empty()) text += fmt::format("{} {}", is_new ? ":" : ",", types.d);
-    if (is_last_of_evidence) text += types.evidence.empty() ? " (model choice)" : fmt::format(" ({})", types.evidence);
+    if (is_last_of_evidence) text += fmt::format(" ({})", print(types.evidence));
   }
   return text;
 }
@@ -244,17 +244,23 @@ TEST_CASE("a plan by name takes the types and GPUs of its row, and its evidence 
     std::vector<std::string> pairs;
     for (const PlanTypes& types : row.types) {
       if (types.operands == "any") takes_any = true;
-      if (types.evidence == row.evidence || row.evidence.starts_with(types.evidence)) has_strongest = true;
+      const bool is_strongest = types.evidence.level == row.evidence.level &&
+                                (types.evidence.gpus == row.evidence.gpus || types.evidence.gpus.empty());
+      if (is_strongest) has_strongest = true;
       if (types.operands.find(" x ") == std::string::npos) continue;
       pairs.push_back(types.operands);
       const GemmInputs inputs = operands_named(types.operands, k);
       INFO(types.operands << " " << types.d);
       if (types.d.empty() || types.d == "any") {
-        const std::string evidence = how(inputs, Format::bf16, row.target);
-        CHECK(((types.d.empty() && evidence.starts_with("model choice")) || evidence == types.evidence));
+        const FieldEvidence evidence = how(inputs, Format::bf16, row.target);
+        CHECK(((types.d.empty() && evidence.level == EvidenceLevel::model_choice) || evidence == types.evidence));
       } else {
         CHECK(how(inputs, format_or_fail(types.d), row.target) == types.evidence);
-        if (types.d == "f32") CHECK(how(inputs, Format::e5m2, row.target).starts_with("model choice: D e5m2"));
+        if (types.d == "f32") {
+          const FieldEvidence other = how(inputs, Format::e5m2, row.target);
+          CHECK(other.level == EvidenceLevel::model_choice);
+          CHECK(other.note.starts_with("D e5m2"));
+        }
       }
     }
     CHECK(has_strongest);
@@ -269,19 +275,22 @@ TEST_CASE("a plan by name takes the types and GPUs of its row, and its evidence 
     const Format d = row.types.front().d == "any" ? Format::f32 : format_or_fail(row.types.front().d);
     const Target other = info(row.target).chip == Target::sm_90 ? Target::sm_89 : Target::sm_90a;
     if (!row.gpus.empty()) CHECK(refused(row, own, other, "target"));
-    else CHECK(how(own, d, other).starts_with("model choice on sm_89"));
-    if (row.gpus == "sm_90 and later") CHECK(how(own, d, Target::sm_100a).starts_with("model choice on sm_100a"));
+    else CHECK(level_on(how(own, d, other), other) == EvidenceLevel::model_choice);
+    if (row.gpus == "sm_90 and later")
+      CHECK(level_on(how(own, d, Target::sm_100a), Target::sm_100a) == EvidenceLevel::model_choice);
     if (row.gpus == "sm_90") CHECK(refused(row, own, Target::sm_100a, "target"));
     if (row.most_k > 0) {
       const GemmInputs longer = operands_named(pairs.front(), k + 1);
-      CHECK(how(longer, Format::f32, row.target).starts_with("model choice: K above"));
+      CHECK(how(longer, Format::f32, row.target).level == EvidenceLevel::model_choice);
     }
   }
   // mma.sync of fp8 does not add as wgmma does, which libraries take; that of f16 does.
   const GemmInputs fp8 = operands_named("e4m3 x e4m3", 512), f16 = operands_named("f16 x f16", 512);
-  CHECK(plans_named("flat", f16, {}, {.target = Target::sm_90}).front().evidence.at("plan") == "measured: H100, H200");
-  CHECK(plans_named("flat", fp8, {}, {.target = Target::sm_90}).front().evidence.at("plan") ==
-        "model choice on sm_90; on sm_90a measured: H100, H200");
+  const auto on_sm_90 = [](const GemmInputs& inputs) {
+    return print(plans_named("flat", inputs, {}, {.target = Target::sm_90}).front().evidence.at("plan"), Target::sm_90);
+  };
+  CHECK(on_sm_90(f16) == "measured: H100, H200");
+  CHECK(on_sm_90(fp8) == "model choice on sm_90; on sm_90a measured: H100, H200");
   // CUDA cores need no tensor-core instruction of the operands.
   CHECK(plans_named("sgemm", operands_named("f32 x f32", 512), {}, {.target = Target::sm_70}).front().cuda_cores());
 }
@@ -323,7 +332,7 @@ TEST_CASE("what the catalogue calls measured, a recorded call of that GPU has wi
     const GemmPlan recorded = parse_plan(*text);
     const std::string gpu = words(*product.file.find_metadata("gpu"));
     for (const CataloguePlan& row : catalogue()) {
-      if (row.evidence.find("measured: ") == std::string::npos) continue;
+      if (row.evidence.level != EvidenceLevel::measured) continue;
       if ((row.fields.find("memory") != std::string::npos) == family(recorded).epilogue.empty()) continue;
       const auto rule = kernels.find(row.name.substr(0, row.name.find('-')));
       if (rule != kernels.end() && !std::regex_search(kernel, rule->second)) continue;
@@ -352,7 +361,8 @@ TEST_CASE("what the catalogue calls measured, a recorded call of that GPU has wi
   for (const CataloguePlan& row : catalogue()) {
     for (const PlanTypes& types : row.types) {
       for (const char* gpu : {"H100", "H200"}) {
-        if (!types.evidence.starts_with("measured: ") || types.evidence.find(gpu) == std::string::npos) continue;
+        if (types.evidence.level != EvidenceLevel::measured || types.evidence.gpus.find(gpu) == std::string::npos)
+          continue;
         const std::string claim = fmt::format("{}: {} into {}, {}", row.name, types.operands, types.d, gpu);
         said[claim] = 1;
         if (!seen.contains(claim)) unseen += claim + "\n";
@@ -393,13 +403,14 @@ TEST_CASE("the catalogue's plans are legal where they say, and its names and pat
   for (const KernelPattern& row : kernel_patterns()) {
     const std::string pattern = std::regex_replace(row.pattern, std::regex("\\|"), "\\|");
     const std::string names = "`" + pattern + "`" + (row.unless.empty() ? "" : ", without `" + row.unless + "`");
-    table += fmt::format("| {} | {} | `{}` | {} |\n", names, row.about, row.fields, row.evidence);
+    table += fmt::format("| {} | {} | `{}` | {} |\n", names, row.about, row.fields, print(row.evidence));
   }
   test::check_generated("docs/plans.md", "<!-- kernel patterns -->", "<!-- end of kernel patterns -->", table);
   table = "| pattern | what | A | B | D | evidence |\n|---|---|---|---|---|---|\n";
   for (const TypePattern& row : type_patterns()) {
     const std::string pattern = std::regex_replace(row.pattern, std::regex("\\|"), "\\|");
-    table += fmt::format("| `{}` | {} | {} | {} | {} | {} |\n", pattern, row.about, row.a, row.b, row.d, row.evidence);
+    table += fmt::format("| `{}` | {} | {} | {} | {} | {} |\n", pattern, row.about, row.a, row.b, row.d,
+                         print(row.evidence));
   }
   test::check_generated("docs/plans.md", "<!-- type patterns -->", "<!-- end of type patterns -->", table);
   CHECK_THROWS_AS(plans_named("nvjets", inputs, Format::f32), Error);
@@ -492,7 +503,8 @@ TEST_CASE("D of a named kernel has the name's type, and float32 without a plan i
   CHECK_THROWS_AS(plans_for({.value = plan, .options = {.alpha = 2}}, bf16), Error);
   CHECK_THROWS_AS(plans_for({.plan = "flat", .options = {.split_count = 2}}, bf16), Error);
   CHECK_THROWS_AS(plans_for({.plan = "flat", .kernel = "nvjet_sm90_tst_64x32"}, bf16), Error);
-  CHECK(on_target(plans_for({}, bf16).front(), Target::sm_80).evidence.at("plan").starts_with("model choice on sm_80"));
+  const GemmPlan moved = on_target(plans_for({}, bf16).front(), Target::sm_80);
+  CHECK(level_on(moved.evidence.at("plan"), moved.target) == EvidenceLevel::model_choice);
 }
 
 TEST_CASE("what sm_90a does not multiply is taken for the first target that does") {

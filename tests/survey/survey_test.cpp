@@ -103,7 +103,7 @@ TEST_CASE("every choice about places has a question, and every question can tell
       SurveyUnit unit = unit_named(target, "question: " + std::string(question.name));
       if (question.choice) {
         RandomStream random(1, 2);
-        const survey::Asked asked = question.ask(question, target, random);
+        const survey::Trial asked = question.ask(question, target, random);
         const std::vector<Choice> shown = choices_of(asked.instruction, target, asked.before);
         INFO(question.name << " on " << print(target) << " is about: " << print(*question.choice));
         CHECK(std::ranges::find(shown, *question.choice) != shown.end());
@@ -161,7 +161,7 @@ void check_answer_reads(std::string_view question_name, std::string_view answer_
   const auto answer = std::ranges::find(question->answers, answer_text, &survey::Answer::text);
   REQUIRE(answer != question->answers.end());
   RandomStream random(3, 4);
-  survey::Asked asked = question->ask(*question, Target::sm_100a, random);
+  survey::Trial asked = question->ask(*question, Target::sm_100a, random);
   const int first = static_cast<int>(asked.before.word(address) & 0xFFFF), width = asked.before.columns();
   const std::vector<uint32_t> expected = [&] {
     State after = asked.before;

@@ -15,7 +15,7 @@
 #include <filesystem>
 #include <map>
 
-#include "acts/bench_case.hpp"
+#include "bitmma/acts/benchmark.hpp"
 #include "bitmma/arithmetic/cpu_target.hpp"
 #include "bitmma/core/parallel.hpp"
 #include "bitmma/files/golden.hpp"
@@ -30,18 +30,18 @@ using namespace bitmma;
 
 constexpr std::string_view avx2 = "x86-64-v3";  // of cpu_targets()
 
-void count(benchmark::State& state, const cli::BenchCase& bench_case) {
+void count(benchmark::State& state, const BenchCase& bench_case) {
   state.counters["terms/s"] = benchmark::Counter(bench_case.terms(), benchmark::Counter::kIsIterationInvariantRate);
 }
 
-void simulate_case(benchmark::State& state, const cli::BenchCase& bench_case) {
-  cli::BenchMachine machine(bench_case);
+void simulate_case(benchmark::State& state, const BenchCase& bench_case) {
+  BenchMachine machine(bench_case);
   for (auto _ : state) machine.simulate();
   count(state, bench_case);
 }
 
-void execute_prepared(benchmark::State& state, const cli::BenchCase& bench_case) {
-  cli::BenchMachine machine(bench_case);
+void execute_prepared(benchmark::State& state, const BenchCase& bench_case) {
+  BenchMachine machine(bench_case);
   for (auto _ : state) machine.execute_prepared();
 }
 
@@ -55,8 +55,7 @@ class CpuTarget {
   std::string_view usual_;
 };
 
-void multiply_matrices(benchmark::State& state, const cli::BenchProduct& product, int threads,
-                       std::string_view target) {
+void multiply_matrices(benchmark::State& state, const BenchProduct& product, int threads, std::string_view target) {
   const CpuTarget loops(target);
   const GemmInputs inputs = product.inputs();
   for (auto _ : state) benchmark::DoNotOptimize(gemm(product.plan, inputs, threads));
@@ -65,15 +64,14 @@ void multiply_matrices(benchmark::State& state, const cli::BenchProduct& product
 
 template <BuiltFor processor>
 void yardstick_of_matrices(benchmark::State& state) {
-  constexpr int size = cli::BenchProduct::size;
+  constexpr int size = BenchProduct::size;
   EigenProduct<processor> product(size, size, size);
   for (auto _ : state) product.run();
-  state.counters["terms/s"] =
-      benchmark::Counter(cli::BenchProduct::terms(), benchmark::Counter::kIsIterationInvariantRate);
+  state.counters["terms/s"] = benchmark::Counter(BenchProduct::terms(), benchmark::Counter::kIsIterationInvariantRate);
 }
 
 template <typename Product>
-void yardstick(benchmark::State& state, const cli::BenchCase& bench_case) {
+void yardstick(benchmark::State& state, const BenchCase& bench_case) {
   const Mma mma = mma_of(bench_case.instruction);
   Product product(mma.m, mma.n, mma.stored_k());
   for (auto _ : state) product.run();
@@ -192,9 +190,9 @@ class Table : public benchmark::ConsoleReporter {
     fmt::print(
         "\n| case | prepared us | us | gather us | multiply us | Eigen us | prepared, of Eigen | 1e9 terms/s "
         "|\n|---|---|---|---|---|---|---|---|\n");
-    for (const cli::BenchCase& bench_case : cli::bench_cases()) {
+    for (const BenchCase& bench_case : bench_cases()) {
       const double whole = seconds(bench_case, "simulate"),
-                   prepared = seconds(bench_case, "prepared") / cli::BenchMachine(bench_case).prepared_products(),
+                   prepared = seconds(bench_case, "prepared") / BenchMachine(bench_case).prepared_products(),
                    eigen = seconds(bench_case, "eigen");
       if (whole == 0) continue;
       fmt::print("| {} | {:.2f} | {:.2f} | {:.2f} | {:.2f} | {:.2f} | {:.1f} | {:.2f} |\n", bench_case.name,
@@ -205,7 +203,7 @@ class Table : public benchmark::ConsoleReporter {
     fmt::print(
         "\n| product | ms | 1e9 terms/s | Eigen ms | of Eigen | both with AVX2 | of linear "
         "|\n|---|---|---|---|---|---|---|\n");
-    for (const cli::BenchProduct& product : cli::bench_products()) {
+    for (const BenchProduct& product : bench_products()) {
       const double whole = seconds(product, cpu_target()), eigen = seconds(product, "eigen"),
                    all = seconds(product, "all_threads");
       if (whole == 0) continue;
@@ -241,7 +239,7 @@ int main(int argc, char** argv) {
   char** const end = std::remove(argv + 1, argv + argc, std::string_view("--table"));
   const bool wants_table = end != argv + argc;
   argc = static_cast<int>(end - argv);
-  for (const cli::BenchCase& bench_case : cli::bench_cases()) {
+  for (const BenchCase& bench_case : bench_cases()) {
     const auto add = [&](std::string_view part, auto function) {
       benchmark::RegisterBenchmark(fmt::format("{}/{}", bench_case.name, part).c_str(), function)
           ->Unit(benchmark::kMicrosecond)
@@ -250,11 +248,11 @@ int main(int argc, char** argv) {
     add("simulate", [bench_case](benchmark::State& state) { simulate_case(state, bench_case); });
     add("prepared", [bench_case](benchmark::State& state) { execute_prepared(state, bench_case); });
     add("gather", [bench_case](benchmark::State& state) {
-      const cli::BenchMachine machine(bench_case);
+      const BenchMachine machine(bench_case);
       for (auto _ : state) machine.gather();
     });
     add("multiply", [bench_case](benchmark::State& state) {
-      const cli::BenchMachine machine(bench_case);
+      const BenchMachine machine(bench_case);
       for (auto _ : state) machine.multiply();
     });
     add("eigen",
@@ -263,7 +261,7 @@ int main(int argc, char** argv) {
       add("plain_integer",
           [bench_case](benchmark::State& state) { yardstick<PlainIntegerProduct>(state, bench_case); });
   }
-  for (const cli::BenchProduct& product : cli::bench_products()) {
+  for (const BenchProduct& product : bench_products()) {
     const auto add = [&](std::string_view part, auto function) {
       benchmark::RegisterBenchmark(fmt::format("{}/{}", product.name, part).c_str(), function)
           ->Unit(benchmark::kMillisecond)

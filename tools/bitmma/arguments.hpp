@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "bitmma/core/error.hpp"
 #include "commands.hpp"
 
 namespace bitmma::cli {
@@ -20,8 +19,5 @@ void require_known_arguments(const CLI::App& app, std::span<const std::string> a
 void one_of(CLI::Option* option, const std::vector<std::string>& words);
 /// Restricts the option to numbers from `least` to `most`.
 void between(CLI::Option* option, double least, double most);
-
-/// Adds "did you mean ...?" if one of the violation's `legal` values was probably meant, and it has no fix.
-Violation with_suggestion(Violation violation);
 
 }  // namespace bitmma::cli

@@ -13,6 +13,7 @@
 #include "help.hpp"
 #include "numbers.hpp"
 #include "output.hpp"
+#include "suggestions.hpp"
 
 namespace bitmma::cli {
 
@@ -99,13 +100,16 @@ int refuse(const Context& context, const std::vector<Violation>& violations) {
 }
 
 /// Parses and runs; returns the exit code.
-int run_command(Command& app, Context& context, const std::vector<std::string>& given) {
+int run_command(Command& app, Context& context, const std::vector<std::string>& words) {
   const Terminal& terminal = context.terminal;
-  const std::vector<std::string> arguments = with_negative_operands(with_standard_streams(app, with_help_flag(given)));
+  const std::vector<std::string> arguments = with_negative_operands(with_standard_streams(app, with_help_flag(words)));
   try {
     require_acts(arguments);
     require_lab(arguments);
-    hand_over_replay(context, arguments);
+    if (const std::optional<std::string> line = line_of_replay(arguments)) {
+      terminal.err << "error: the Python package recomputes captures: " << printable(*line) << '\n';
+      return exit_bad_request;
+    }
     require_known_arguments(app, arguments);
     std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // the order that CLI11 expects
     app.parse(reversed);

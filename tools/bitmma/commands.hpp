@@ -2,6 +2,7 @@
 // One function per verb, which adds the subcommand to the app. It turns flags into values, calls the library, prints.
 #pragma once
 
+#include <optional>
 #include <set>
 #include <string>
 
@@ -55,9 +56,8 @@ void add_quantize(Command& app, Context& context);
 void add_operator(Command& app, Context& context);
 void add_run(Command& app, Context& context);
 void add_replay(Command& app, Context& context);
-/// `replay` with its words: Python replaces this process, so that signals reach it and no process is left behind.
-/// Throws Error if there is no Python. Returns for other commands, and where help is asked for.
-void hand_over_replay(Context& context, const std::vector<std::string>& arguments);
+/// The line to type for `replay`, which is Python's; nothing for other commands, and where help is asked for.
+std::optional<std::string> line_of_replay(const std::vector<std::string>& arguments);
 /// `bitmma survey`, where the laboratory is built; elsewhere nothing.
 void add_survey(Command& app, Context& context);
 /// Throws Error for a command of a component that this program was built without.

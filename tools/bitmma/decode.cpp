@@ -2,15 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <filesystem>
 
 #include "arguments.hpp"
-#include "bitmma/analysis/describe.hpp"
-#include "bitmma/core/text.hpp"
-#include "bitmma/core/word.hpp"
-#include "bitmma/descriptor/instruction_descriptor.hpp"
-#include "bitmma/files/file.hpp"
+#include "bitmma/analysis/words.hpp"
 #include "flags.hpp"
 #include "output.hpp"
 #include "parts.hpp"
@@ -53,128 +47,21 @@ WordType word_type_of(const DecodeFlags& flags) {
                   .major = flags.major.empty() ? std::nullopt : std::optional(major)};
 }
 
-/// The number of digits after 0x, without leading zeros; 0 for other text.
-size_t hexadecimal_digits(std::string_view text) {
-  if (!text.starts_with("0x") && !text.starts_with("0X")) return 0;
-  text.remove_prefix(2);
-  text.remove_prefix(std::min(text.find_first_not_of('0'), text.size()));
-  return text.find_first_not_of("0123456789abcdefABCDEF") == std::string_view::npos ? text.size() : 0;
-}
-
-/// Strips what debuggers print around a number: "$1 = 0x10," becomes 0x10.
-std::string without_surroundings(std::string_view text) {
-  if (text.starts_with('$')) {
-    const size_t equals = text.find("= ");
-    const bool is_history = equals != std::string_view::npos && equals > 1 &&
-                            text.substr(1, equals - 1).find_first_not_of("0123456789 ") == std::string_view::npos;
-    if (is_history) text.remove_prefix(equals + 2);
-  }
-  if (text.ends_with(',')) text.remove_suffix(1);
-  return std::string(text);
-}
-
-/// A word from the command line, and how it was read if that needs a remark.
-PastedWord require_pasted(const std::string& text) {
-  if (auto word = read_word(text)) return *word;
-  const size_t digits = hexadecimal_digits(text);
-  throw Error(
-      {.field = "descriptor",
-       .seen = shortened(text),
-       .expected =
-           digits > 16
-               ? fmt::format("a 64-bit number of at most 16 hexadecimal digits; {} digits are more than 64 bits",
-                             digits)
-               : "a 64-bit number such as 0x4000004000010000",
-       .fix = "write hexadecimal or decimal digits, with _ or ' between them and U or L at the end"});
-}
-
-/// Extracts the 32 bits of an instruction descriptor: tcgen05.mma takes them from a 32-bit register, and CUTLASS keeps
-/// them in the upper half of a 64-bit one.
-void take_idesc(PastedWord& word) {
-  const uint64_t upper = word.value >> 32, lower = word.value & 0xFFFFFFFF;
-  if (word.is_negative && upper == 0xFFFFFFFF && lower >> 31 == 1) {
-    word.value = lower;
-    word.how = "a signed number of 32 bits, read as two's complement";
-  } else if (upper != 0 && lower == 0) {
-    word.value = upper;
-    word.how += fmt::format("{}the upper half of a 64-bit word", word.how.empty() ? "" : "; ");
-  }
-}
-
-/// File names end with these; mnemonics do not.
-constexpr auto file_ends = std::to_array<std::string_view>(
-    {".ptx",    ".cu",  ".cuh", ".cpp",  ".cc",  ".cxx", ".h",           ".hpp", ".inl", ".sass", ".cubin",
-     ".fatbin", ".txt", ".log", ".json", ".npy", ".npz", ".safetensors", ".pt",  ".pth", ".bin"});
-
-/// True also for a pipe such as standard input.
-bool is_file(const std::string& text) {
-  std::error_code error;
-  const bool is_name = text.find_first_of(" ;{") == std::string::npos &&
-                       (text.find('/') != std::string::npos ||
-                        std::ranges::any_of(file_ends, [&](std::string_view end) { return text.ends_with(end); }));
-  return is_name || (text.size() < 256 && std::filesystem::exists(text, error) && !error);
-}
-
-/// Describes a descriptor, and how its digits were read.
-Report describe_word(const DecodeFlags& flags, const PastedWord& word) {
-  const WordType type = word_type_of(flags);
-  Report report = Report::object();
-  if (!word.how.empty()) report.add_text(fmt::format("read as {:#x}: {}", word.value, word.how));
-  report.update(describe(type, word.value));
-  if (const auto* idesc = std::get_if<InstructionWord>(&type))
-    require_kind_on(flags.target, decode_instruction_descriptor(idesc->kind, static_cast<uint32_t>(word.value)));
-  if (!word.how.empty()) report.add("read_as", word.how);
-  return report;
-}
-
-/// False for text that starts with a letter, a guard or a brace.
-bool is_word(const std::string& text) {
-  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
-  const bool begins_as_number = !text.empty() && (is_digit(text[0]) || text[0] == '-' || text[0] == '+');
-  return begins_as_number || read_word(text).has_value();
-}
-
-/// True for a shape with strides, or the name of a CUTLASS layout.
-bool is_cute_layout(std::string_view text) {
-  return text.find("):(") != std::string_view::npos || text.starts_with("Sw<") || text.starts_with("Swizzle<") ||
-         text.find("Layout_") != std::string_view::npos;
-}
-
 void run_decode(Context& context, const DecodeFlags& flags) {
-  Report all = Report::list();
-  std::vector<uint64_t> words;
-  for (const std::string& given : flags.texts) {
-    const std::string bare = without_surroundings(given);
-    const std::string& text = is_word(bare) ? bare : given;
-    if (is_file(text)) {
-      PtxFileReport file = describe_file(text, read_whole(text), flags.target.asked(), flags.json);
-      const bool is_ptx = file.report.find("sass") == nullptr && file.report.find("asm_statements") == nullptr;
-      if (file.illegal + file.not_read > 0 || (!is_ptx && file.described == 0)) context.exit_code = exit_differs;
-      all.append(std::move(file.report));
-    } else if (is_word(text)) {
-      PastedWord word = require_pasted(text);
-      if (!flags.mask && !flags.kind.empty()) take_idesc(word);
-      all.append(describe_word(flags, word));
-      words.push_back(word.value);
-    } else if (is_cute_layout(text)) {
-      throw Error({.field = "words",
-                   .seen = shortened(text),
-                   .expected = "a descriptor, a mnemonic or a file",
-                   .fix = "bitmma layout --cute draws a layout in CuTe's notation and compares it with a descriptor"});
-    } else {
-      const std::optional<Target> target = flags.target.asked();
-      std::optional<Report> of_kernels = describe_kernel_instruction(text, target);
-      Report statements = of_kernels ? std::move(*of_kernels) : describe_ptx(text, target);
-      auto& elements = std::get<Report::List>(statements.value);
-      elements.front().lines.insert(elements.front().lines.begin(), statements.lines.begin(), statements.lines.end());
-      for (Report& row : elements) all.append(std::move(row));
-    }
-  }
-  if (words.size() == 2 && flags.texts.size() == 2) {
-    all[1].update(describe_difference(word_type_of(flags), words[0], words[1]));
-  }
-  const auto& found = std::get<Report::List>(all.value);
-  show(context, found.size() == 1 ? found.front() : all, flags.json);
+  DecodeRequest request{.describe_other = describe_kernel_instruction};
+  for (const std::string& text : flags.texts) request.texts.push_back(read_pasted(text));
+  const auto has = [&](PastedText::Kind kind) {
+    return std::ranges::find(request.texts, kind, &PastedText::kind) != request.texts.end();
+  };
+  using Kind = PastedText::Kind;
+  if (has(Kind::word)) request.type = word_type_of(flags);
+  if (has(Kind::file)) request.with_instructions = flags.json;
+  if (has(Kind::file) || has(Kind::statement)) request.target = flags.target.asked();
+  const bool is_words = !has(Kind::file) && !has(Kind::statement);
+  const std::string_view target_name = is_words ? std::string_view(flags.target.flags) : "target";
+  const DecodeReport decoded = naming_flag("target", target_name, [&] { return decode(request); });
+  context.exit_code = decoded.is_understood ? exit_same : exit_differs;
+  show(context, decoded.report, flags.json);
 }
 
 }  // namespace

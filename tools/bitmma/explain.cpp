@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "bitmma/analysis/explain.hpp"
 
-#include <fmt/format.h>
-
 #include <array>
 
 #include "bitmma/analysis/describe.hpp"
+#include "bitmma/files/recorded_d.hpp"
 #include "flags.hpp"
 #include "output.hpp"
 #include "parts.hpp"
-#include "recorded_file.hpp"
 
 namespace bitmma::cli {
 namespace {
@@ -23,31 +21,25 @@ struct ExplainFlags {
   Flag<bool> json = false;
 };
 
-/// Explains one output of a whole tile, instruction by instruction along K.
-void explain_tile(Context& context, const ExplainFlags& flags, const WholeTile& tile) {
-  constexpr std::array<FlagOfField, 3> names{{{"case", "--case"}, {"row", "--row"}, {"col", "--col"}}};
-  const std::vector<Explanation> steps =
-      naming_flags(names, [&] { return explain(tile, flags.index, flags.row, flags.col); });
-  show(context, describe(steps, tile, flags.row, flags.col), flags.json);
-  const Explanation& last = steps.back();
-  context.exit_code = !last.recorded_d || *last.recorded_d == last.d ? exit_same : exit_differs;
-}
-
 void run_explain(Context& context, const ExplainFlags& flags) {
   if (flags.product.is_asked())
     return flags.product.explain(context, flags.path, flags.file.target, flags.row, flags.col, flags.json);
-  const RecordedFile file = read_recorded(context, read_tensor_file(flags.path), flags.file);
-  if (file.tile()) return explain_tile(context, flags, *file.tile());
-  const VectorFile& vectors = *file.vectors();
+  const VectorFile vectors = flags.file.naming([&] {
+    return as_recorded_file(read_tensor_file(flags.path), flags.file.defaults(), {.warn = warnings_to(context)});
+  });
   require_consistent(vectors);
   require_mma(vectors.instruction, "it moves bits and does no arithmetic; bitmma layout ldst shows where they go");
   require_case(vectors.cases, flags.index);
   const Case this_case = case_at(vectors, flags.index);
-  const Explanation e =
-      naming_flag("row, col", "--row, --col", [&] { return explain(this_case, flags.row, flags.col); });
+  constexpr std::array<FlagOfField, 3> names{{{"row", "--row"}, {"col", "--col"}, {"row, col", "--row, --col"}}};
+  const std::vector<Explanation> steps =
+      naming_flags(names, [&] { return explain_steps(this_case, flags.row, flags.col); });
   vectors.require_unchanged();
-  show(context, describe(e, this_case.target), flags.json);
-  context.exit_code = !e.recorded_d || *e.recorded_d == e.d ? exit_same : exit_differs;
+  const bool is_tile = !vectors.tiling.is_one_instruction();
+  show(context, is_tile ? describe(steps, this_case, flags.row, flags.col) : describe(steps.front(), this_case.target),
+       flags.json);
+  const Explanation& last = steps.back();
+  context.exit_code = !last.recorded_d || *last.recorded_d == last.d ? exit_same : exit_differs;
 }
 
 }  // namespace

@@ -15,16 +15,16 @@ constexpr size_t text_columns = help_columns - 2;  // --help-all indents by 2
 /// The place to break a line of at most `columns`: its last space; in a command a space outside single quotes. npos if
 /// there is none.
 size_t break_of(std::string_view line, size_t columns, bool is_command) {
-  size_t found = std::string_view::npos;
+  size_t last_space = std::string_view::npos;
   bool quoted = false;
   for (size_t i = 0; i < line.size(); ++i) {
     if (line[i] == '\'') quoted = !quoted;
     if (line[i] != ' ' || (is_command && quoted) || i < 4) continue;
-    if (i > columns && found != std::string_view::npos) break;
-    if (line.substr(0, i).find_first_not_of(' ') != std::string_view::npos) found = i;
+    if (i > columns && last_space != std::string_view::npos) break;
+    if (line.substr(0, i).find_first_not_of(' ') != std::string_view::npos) last_space = i;
     if (i > columns) break;
   }
-  return found;
+  return last_space;
 }
 
 void add_wrapped(std::string& text, std::string line, size_t columns) {

@@ -5,7 +5,9 @@
 
 #include "arguments.hpp"
 #include "bitmma/analysis/describe_layout.hpp"
+#include "bitmma/core/text.hpp"
 #include "bitmma/descriptor/smem_descriptor.hpp"
+#include "bitmma/files/file.hpp"
 #include "bitmma/layout/cute.hpp"
 #include "bitmma/memory/smem.hpp"
 #include "flags.hpp"
@@ -26,39 +28,39 @@ struct CuteFlags {
 void compare_with_descriptor(Context& context, const CuteFlags& flags, const CuteLayout& cute) {
   const Target target = flags.target.of_smem_descriptor();
   const SmemMatrix matrix{.descriptor = decode_smem_descriptor(target, require_word("--descriptor", flags.descriptor)),
-                          .major = flags.major != "k" ? Major::mn : Major::k,
+                          .major = major_named(flags.major),
                           .element_bits = cute.element_bits,
                           .rows = static_cast<int>(cute.rows),
                           .cols = static_cast<int>(cute.cols)};
-  const LayoutComparison found = compare(cute, matrix);
-  context.exit_code = found.is_same ? exit_same : exit_differs;
-  show(context, found.report, flags.map.json);
+  const LayoutComparison comparison = compare(cute, matrix);
+  context.exit_code = comparison.is_same ? exit_same : exit_differs;
+  show(context, comparison.report, flags.map.json);
 }
 
 void run_cute(Context& context, const CuteFlags& flags) {
   const CuteLayout cute = require_cute(flags.text, flags.element_bits, flags.symbols);
-  if (!flags.descriptor.empty()) {
-    compare_with_descriptor(context, flags, cute);
-    return;
-  }
-  show_cute(context, flags.map, cute);
+  if (!flags.descriptor.empty()) return compare_with_descriptor(context, flags, cute);
+  flags.map.show(context, shown_layout(cute));
 }
 
 }  // namespace
 
-void show_cute(Context& context, const MapFlags& flags, const CuteLayout& cute, const std::string& title) {
-  Map map = map_of(cute);
-  if (!title.empty()) {
-    map.notes.insert(map.notes.begin(), map.title);
-    map.title = title;
-  }
-  flags.show(context, map,
-             {.header = {{"cute", print(cute)},
-                         {"rows", cute.rows},
-                         {"cols", cute.cols},
-                         {"element_bits", cute.element_bits},
-                         {"stages", cute.stages()},
-                         {"remarks", cute.remarks}}});
+Major major_named(const std::string& name) { return name == "k" ? Major::k : Major::mn; }
+
+void answer_nothing(Context& context, bool json, const std::string& place) {
+  if (json) context.out() << "[]\n";
+  context.terminal.err << fmt::format("{} holds no element\n", place);
+  context.exit_code = exit_differs;
+}
+
+void SvgFlag::write(const Context& context, const Picture& picture) const {
+  const std::string& name = path;
+  const size_t end = name.find_last_of("./");
+  if (end != std::string::npos && name[end] == '.' && !name.ends_with(".svg") && !name.ends_with(".SVG"))
+    throw Error({.field = "--svg", .seen = name, .expected = "a name that ends in .svg: pictures are always SVG"});
+  context.require_flags_acted();
+  write_whole(path, [&](std::ostream& stream) { stream << to_svg(picture); });
+  context.terminal.err << fmt::format("{}: {}\n", printable(path), picture.title);
 }
 
 CuteLayout require_cute(const std::string& text, std::optional<int> element_bits, const SymbolFlags& symbols) {

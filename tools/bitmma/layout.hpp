@@ -8,8 +8,8 @@
 
 #include "bitmma/analysis/draw.hpp"
 #include "bitmma/analysis/report.hpp"
+#include "bitmma/analysis/shown_layout.hpp"
 #include "bitmma/layout/cute.hpp"
-#include "bitmma/memory/bank_conflicts.hpp"
 #include "bitmma/memory/map.hpp"
 #include "commands.hpp"
 
@@ -20,7 +20,7 @@ struct SvgFlag {
   Flag<std::string> path;
 
   void add(Command& command) { command.add_output("--svg", path, "write a picture (SVG) to this file instead"); }
-  bool asked() const { return !path.empty(); }
+  bool is_given() const { return !path.empty(); }
   void write(const Context& context, const Picture& picture) const;
 };
 
@@ -32,15 +32,6 @@ struct AskFlag {
   bool is_required = true;
   std::optional<int64_t> fallback = {};  // value if other flags of the same question are given
   Flag<std::optional<int64_t>> value = {};
-};
-
-/// How a map answers questions beyond its entries.
-struct MapAnswer {
-  Report header = {};                  // members before "elements" in the JSON of a whole map
-  bool has_object_of_element = false;  // JSON for one element is an object, not a list
-  bool has_object_of_place = false;    // the same for a place
-  std::string where = {};              // "of 64 x 16 elements": of what a place holds no element
-  std::string fix = {};                // hint for coordinates outside the map
 };
 
 /// The flags of every map, and their meaning.
@@ -59,13 +50,13 @@ struct MapFlags {
   /// Adds a flag for each of `asks`, with its help.
   void ask(Command& command, const AskFlag& flag, const std::string& help);
   std::optional<int64_t> value_of(std::string_view flag) const;
-  bool asked(bool is_place) const;
+  bool has_question(bool is_place) const;
   /// True if the output is the whole map as text: no other format and no question.
-  bool prints_text() const { return !csv && !json && !svg.asked() && !asked(true) && !asked(false); }
+  bool prints_text() const { return !csv && !json && !svg.is_given() && !has_question(true) && !has_question(false); }
   /// The question; nothing if no flag asks one. Throws Error for an incomplete question, and for both at once.
-  std::optional<MapQuestion> question(const Map& map, const MapAnswer& answer) const;
+  std::optional<MapQuestion> question(const ShownLayout& layout) const;
   /// Prints the map, or the answer, as text, CSV, JSON or SVG.
-  void show(Context& context, const Map& map, const MapAnswer& answer = {}) const;
+  void show(Context& context, const ShownLayout& layout) const;
 };
 
 /// Reports that `place` holds no element: exit code 1, and no heading without lines.
@@ -79,12 +70,8 @@ struct SymbolFlags {
 /// --element-bits: the text takes precedence. Throws Error if the flag gives another number.
 CuteLayout require_cute(const std::string& text, std::optional<int> element_bits, const SymbolFlags& symbols);
 
-/// Prints a layout in CuTe's notation.
-void show_cute(Context& context, const MapFlags& flags, const CuteLayout& cute, const std::string& title = "");
-
-/// Describes a count of bank conflicts: {"wavefronts", "without_conflicts", "words_by_bank"}, and as text.
-Report report_of(const BankUse& use);
-std::string print_bank_use(const BankUse& use);
+/// --major, of the four names of the two: k; mn, m and n.
+Major major_named(const std::string& name);
 
 // One function per verb.
 void add_algebra_layout(Command& layout, Context& context);

@@ -3,9 +3,8 @@
 
 #include <array>
 
+#include "bitmma/analysis/describe_banks.hpp"
 #include "bitmma/layout/algebra.hpp"
-#include "bitmma/memory/bank_conflicts.hpp"
-#include "bitmma/memory/layout_descriptor.hpp"
 #include "flags.hpp"
 #include "layout.hpp"
 #include "output.hpp"
@@ -54,55 +53,17 @@ void run_banks(Context& context, const BankFlags& flags) {
       naming_flags(std::to_array<FlagOfField>(
                        {{"addresses", "--addresses"}, {"address", "--addresses"}, {"bytes a thread", "--bytes"}}),
                    [&] { return bank_use(flags.addresses.get(), flags.bytes); });
-  Report report = report_of(use);
-  report.add_text(print_bank_use(use));
   context.exit_code = use.wavefronts == use.requests ? exit_same : exit_differs;
-  show(context, report, flags.json);
+  show(context, describe(use), flags.json);
 }
 
 struct SwizzleFlags {
   Flag<bool> json = false;
 };
 
-void run_swizzles(Context& context, const SwizzleFlags& flags) {
-  Report uses = Report::list();
-  std::vector<std::string> heading{"instruction", "bits", "major"};
-  for (const SwizzleInfo& mode : swizzles) heading.emplace_back(mode.name);
-  std::vector<std::vector<std::string>> table{heading};
-  for (const SwizzleUse& use : swizzle_uses()) {
-    uses.append({{"instruction", use.instruction},
-                 {"target", print(use.target)},
-                 {"element_bits", use.element_bits},
-                 {"major", print(use.major)},
-                 {"swizzle", info(use.swizzle).name},
-                 {"accepted", use.is_accepted},
-                 {"reasons", use.reasons}});
-    if (use.swizzle == Swizzle::none)
-      table.push_back({std::string(use.instruction), std::to_string(use.element_bits), std::string(print(use.major))});
-    table.back().emplace_back(use.is_accepted ? "yes" : "-");
-  }
-  uses.add_text(table);
-  uses.add_text(
-      "rows: bits of an element in memory (6- and 4-bit types of kind::f8f6f4 and mxf8f6f4 have 8); columns: swizzles");
-  uses.add_text(
-      "TMA writes all of them (bitmma layout smem --tma shows where); tcgen05.cp reads all swizzles of its GPU");
-  show(context, uses, flags.json);
-}
+void run_swizzles(Context& context, const SwizzleFlags& flags) { show(context, describe_swizzle_uses(), flags.json); }
 
 }  // namespace
-
-Report report_of(const BankUse& use) {
-  return {{"wavefronts", use.wavefronts},
-          {"without_conflicts", use.requests},
-          {"words_by_bank", std::vector<int>(use.words.begin(), use.words.end())}};
-}
-
-std::string print_bank_use(const BankUse& use) {
-  std::string words;
-  for (const int count : use.words) words += fmt::format(" {}", count);
-  return fmt::format("{}, {} without conflicts\nwords per bank 0-31, in the request with the most words in one bank:{}",
-                     counted(use.wavefronts, "wavefront"), use.requests, words);
-}
 
 void add_algebra_layout(Command& layout, Context& context) {
   const auto flags = std::make_shared<AlgebraFlags>();

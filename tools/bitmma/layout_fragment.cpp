@@ -24,13 +24,13 @@ struct FragmentFlags {
 /// --element: PTX's name for an element of a thread, "low to high": d5 is the sixth of D. Sets the flags for its
 /// register and bit.
 MapFlags with_element(const FragmentFlags& flags, const Map& map) {
-  MapFlags asked = flags.map;
-  if (flags.element.empty()) return asked;
+  MapFlags map_flags = flags.map;
+  if (flags.element.empty()) return map_flags;
   const auto axis = map.find("element");
   const int64_t elements = axis ? map.axes[*axis].extent : 0;
   const std::optional<uint64_t> index = parse_whole(flags.element->substr(1));
   const bool is_named = flags.element->front() == flags.operand->front() && index;
-  const bool has_thread = asked.value_of("--thread").has_value();
+  const bool has_thread = map_flags.value_of("--thread").has_value();
   if (!is_named || !has_thread || *index >= static_cast<uint64_t>(elements)) {
     throw Error(
         {.field = "--element",
@@ -38,29 +38,29 @@ MapFlags with_element(const FragmentFlags& flags, const Map& map) {
          .expected = fmt::format("{0}0..{0}{1} of a --thread", *flags.operand, std::max<int64_t>(0, elements - 1))});
   }
   MapQuestion question{};
-  question[map.axis("thread")] = asked.value_of("--thread");
+  question[map.axis("thread")] = map_flags.value_of("--thread");
   question[*axis] = static_cast<int64_t>(*index);
   const std::vector<MapEntry> entries = map.elements_at(question);
-  for (AskFlag& flag : asked.asks) {
+  for (AskFlag& flag : map_flags.asks) {
     if (!entries.empty() && (flag.axis == "register" || flag.axis == "bit"))
       flag.value = entries.front()[map.axis(flag.axis)];
   }
-  return asked;
+  return map_flags;
 }
 
 void run_fragment(Context& context, const FragmentFlags& flags) {
   const Instruction instruction = looks_like_cutlass_atom(flags.instruction) ? parse_cutlass_atom(flags.instruction)
                                                                              : parse_instruction(flags.instruction);
-  const Map map = naming_flag("operand", "--operand", [&] {
+  const Map map = [&] {
     RegisterSelectors selectors;
     if (flags.operand == "metadata") selectors.sparsity_selector = flags.sparsity_selector;
     if (flags.operand->starts_with("scale")) selectors.byte_id = flags.byte_id, selectors.thread_id = flags.thread_id;
     return register_map(instruction, flags.target.of(instruction), flags.operand, selectors);
-  });
+  }();
   with_element(flags, map)
-      .show(context, map,
-            {.has_object_of_element = true,
-             .fix = map.axes[0].name == "n" ? "B is shown as n x k: --row is n, --col is k" : ""});
+      .show(context, {.map = map,
+                      .has_object_of_element = true,
+                      .fix = map.axes[0].name == "n" ? "B is shown as n x k: --row is n, --col is k" : ""});
 }
 
 }  // namespace
@@ -107,7 +107,7 @@ void add_fragment_layout(Command& layout, Context& context) {
       "  bitmma layout fragment --instruction "
       "mma.sync.aligned.m16n8k64.row.col.kind::mxf4.block_scale.f32.e2m1.e2m1.f32.ue8m0 --operand scale_a --row 9 "
       "--col 1");
-  fragment->callback([flags, &context] { run_fragment(context, *flags); });
+  fragment->callback([flags, &context] { naming_flags(context, [&] { run_fragment(context, *flags); }); });
 }
 
 }  // namespace bitmma::cli

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: MIT
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <array>
-
 #include "arguments.hpp"
 #include "bitmma/analysis/describe_layout.hpp"
+#include "bitmma/analysis/shown_layout.hpp"
 #include "bitmma/instruction/form.hpp"
 #include "bitmma/instruction/place.hpp"
 #include "bitmma/instruction/statement.hpp"
@@ -24,60 +20,6 @@ struct LdMatrixFlags {
   MapFlags map;
 };
 
-/// The qualifiers after the name, in PTX's order. ptxas accepts any order, and CUTLASS writes .x4.trans.m8n8.
-struct LdMatrixQualifier {
-  std::string_view legal;
-  std::array<std::string_view, 3> words;
-  bool optional = false;
-};
-constexpr auto ldmatrix_qualifiers = std::to_array<LdMatrixQualifier>({
-    {.legal = ".sync", .words = {"sync"}},
-    {.legal = ".aligned", .words = {"aligned"}},
-    {.legal = ".m8n8", .words = {"m8n8"}},
-    {.legal = ".x1, .x2 or .x4", .words = {"x1", "x2", "x4"}},
-    {.legal = ".trans", .words = {"trans"}, .optional = true},
-    {.legal = ".shared", .words = {"shared", "shared::cta"}, .optional = true},  // omitted: a generic address
-    {.legal = ".b16", .words = {"b16"}},
-});
-
-LdMatrix parse_ldmatrix(std::string_view text) {
-  const size_t name_end = std::min(text.find('.'), text.size());
-  const std::string name(text.substr(0, name_end));
-  std::vector<Violation> violations;
-  if (name != "ldmatrix" && name != "stmatrix")
-    violations.push_back({.field = "--instruction", .seen = name, .legal = {"ldmatrix", "stmatrix"}});
-  std::array<std::string_view, ldmatrix_qualifiers.size()> written;
-  for (std::string_view left = text.substr(name_end); !left.empty();) {
-    const std::string_view word = left.substr(1, left.find('.', 1) - 1);
-    left.remove_prefix(word.size() + 1);
-    const auto row = std::ranges::find_if(ldmatrix_qualifiers, [&](const LdMatrixQualifier& qualifier) {
-      return !word.empty() && std::ranges::find(qualifier.words, word) != qualifier.words.end();
-    });
-    if (row == ldmatrix_qualifiers.end()) {
-      violations.push_back({.field = "qualifier",
-                            .seen = fmt::format(".{}", word),
-                            .expected = ".sync.aligned.m8n8, .x1, .x2 or .x4, .trans, .shared and .b16",
-                            .fix = "shapes of 8-bit elements (sm_100a) are not supported",
-                            .source = "PTX ISA 9.7.14.5.15"});
-      continue;
-    }
-    std::string_view& place = written[static_cast<size_t>(row - ldmatrix_qualifiers.begin())];
-    if (!place.empty()) {
-      violations.push_back({.field = "qualifier",
-                            .seen = fmt::format(".{} and .{}", place, word),
-                            .expected = fmt::format("{}, once", row->legal)});
-    }
-    place = word;
-  }
-  for (size_t i = 0; i < written.size(); ++i) {
-    const auto& [legal, words, optional] = ldmatrix_qualifiers[i];
-    if (written[i].empty() && !optional)
-      violations.push_back({.field = "qualifier", .seen = "(missing)", .expected = std::string(legal)});
-  }
-  if (!violations.empty()) throw Error(std::move(violations));
-  return {.count = written[3][1] - '0', .transposed = !written[4].empty(), .store = name == "stmatrix"};
-}
-
 /// Prints the ldmatrix that fill a fragment of mma.sync, and their sources.
 void answer_fragment(Context& context, const LdMatrixFlags& flags) {
   const Instruction instruction = parse_instruction(flags.fragment);
@@ -94,25 +36,11 @@ void answer_fragment(Context& context, const LdMatrixFlags& flags) {
 }
 
 void run_ldmatrix(Context& context, const LdMatrixFlags& flags) {
-  if (!flags.fragment.empty()) {
-    answer_fragment(context, flags);
-    return;
-  }
+  if (!flags.fragment.empty()) return answer_fragment(context, flags);
   const LdMatrix move = flags.instruction.empty()
                             ? LdMatrix{.count = flags.count, .transposed = flags.transposed, .store = flags.store}
                             : parse_ldmatrix(flags.instruction);
-  Map map = map_of(move);
-  map.title = fmt::format("{}, {}: {} of 8 rows of 16 bytes, {} per thread", print(move), print_targets(move),
-                          move.count == 1 ? "1 matrix" : fmt::format("{} matrices", move.count),
-                          counted(move.count, "register"));
-  Report addresses = Report::list();
-  for (int i = 0; i < 8 * move.count; ++i)
-    addresses.append({{"matrix", i / 8}, {"row", i % 8}, {"thread", address_thread(move, i / 8, i % 8)}});
-  flags.map.show(
-      context, map,
-      {.header = {{"instruction", print(move)}, {"targets", print_targets(move)}, {"addresses", std::move(addresses)}},
-       .has_object_of_element = true,
-       .has_object_of_place = true});
+  flags.map.show(context, shown_layout(move));
 }
 
 }  // namespace
@@ -154,7 +82,7 @@ void add_ldmatrix_layout(Command& layout, Context& context) {
       "  bitmma layout ldmatrix --num 2 --matrix 1 --row 3 --col 5\n"
       "  bitmma layout ldmatrix --num 4 --trans --thread 9 --register 2 --bit 16\n"
       "  bitmma layout ldmatrix --fragment mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 --operand b");
-  ldmatrix->callback([flags, &context] { run_ldmatrix(context, *flags); });
+  ldmatrix->callback([flags, &context] { naming_flags(context, [&] { run_ldmatrix(context, *flags); }); });
 }
 
 }  // namespace bitmma::cli

@@ -1,7 +1,4 @@
 // SPDX-License-Identifier: MIT
-#include <fmt/format.h>
-
-#include "bitmma/memory/tmem.hpp"
 #include "flags.hpp"
 #include "layout.hpp"
 #include "output.hpp"
@@ -18,21 +15,10 @@ struct LdStFlags {
 };
 
 void run_ldst(Context& context, const LdStFlags& flags) {
-  if (flags.split_columns && (flags.shape != "16x32bx2" || *flags.split_columns == 0)) {
-    throw Error({.code = ViolationCode::no_effect,
-                 .field = "--split",
-                 .seen = std::to_string(*flags.split_columns),
-                 .expected = flags.shape == "16x32bx2" ? "1 or more" : "absent",
-                 .fix = flags.shape == "16x32bx2" ? "omit it if the second piece follows the first"
-                                                  : "only 16x32bx2 has two pieces"});
-  }
-  const LdSt move = naming_flag("shape", "--shape", [&] {
-    return ldst_of(flags.shape, flags.num, flags.pack_16b, flags.split_columns.value_or(0));
-  });
-  Map map = map_of(move);
-  map.title = fmt::format("tcgen05.ld/.st {}.x{}{}: {} per thread", flags.shape, move.num,
-                          move.pack_16b ? " packed" : "", counted(move.registers(), "register"));
-  flags.map.show(context, map);
+  flags.map.show(
+      context,
+      shown_layout(LdStRequest{
+          .shape = flags.shape, .num = flags.num, .pack_16b = flags.pack_16b, .split_columns = flags.split_columns}));
 }
 
 }  // namespace
@@ -55,7 +41,7 @@ void add_ldst_layout(Command& layout, Context& context) {
   ldst->footer(
       "Examples:\n  bitmma layout ldst --shape 16x64b --num 4\n  bitmma layout ldst --shape 16x256b --num 2 --lane 9 "
       "--column 3");
-  ldst->callback([flags, &context] { run_ldst(context, *flags); });
+  ldst->callback([flags, &context] { naming_flags(context, [&] { run_ldst(context, *flags); }); });
 }
 
 }  // namespace bitmma::cli

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "bitmma/core/text.hpp"
-#include "bitmma/files/file.hpp"
 #include "json_list.hpp"
 #include "layout.hpp"
 #include "output.hpp"
@@ -21,32 +20,6 @@ std::string list_of(const std::vector<std::string>& names, std::string_view last
     text += names[i];
   }
   return text;
-}
-
-Report report_of_entry(const Map& map, const MapEntry& entry) {
-  Report report = Report::object();
-  for (size_t i = 0; i < map.axes.size(); ++i) {
-    if (map.axes[i].kind != AxisKind::array_only) report.add(std::string(map.axes[i].name), entry[i]);
-  }
-  return report;
-}
-
-bool is_in_csv(const MapAxis& axis) { return axis.kind != AxisKind::json_only && axis.kind != AxisKind::array_only; }
-
-std::string csv_heading(const Map& map) {
-  std::string line;
-  for (const MapAxis& axis : map.axes) {
-    if (is_in_csv(axis)) line += fmt::format("{}{}", line.empty() ? "" : ",", axis.name);
-  }
-  return line + "\n";
-}
-
-std::string csv_line(const Map& map, const MapEntry& entry) {
-  std::string line;
-  for (size_t i = 0; i < map.axes.size(); ++i) {
-    if (is_in_csv(map.axes[i])) line += fmt::format("{}{}", line.empty() ? "" : ",", entry[i]);
-  }
-  return line + "\n";
 }
 
 }  // namespace
@@ -74,18 +47,18 @@ std::optional<int64_t> MapFlags::value_of(std::string_view flag) const {
   return at == asks.end() ? std::nullopt : at->value.get();
 }
 
-bool MapFlags::asked(bool is_place) const {
+bool MapFlags::has_question(bool is_place) const {
   return std::ranges::any_of(asks, [&](const AskFlag& flag) { return flag.value && flag.is_place == is_place; });
 }
 
-std::optional<MapQuestion> MapFlags::question(const Map& map, const MapAnswer& answer) const {
-  if (!asked(true) && !asked(false)) return std::nullopt;
+std::optional<MapQuestion> MapFlags::question(const ShownLayout& layout) const {
+  if (!has_question(true) && !has_question(false)) return std::nullopt;
   std::vector<std::string> of_element, of_place;
   for (const AskFlag& flag : asks) {
     (flag.is_place ? of_place : of_element).push_back(flag.flag);
   }
-  const bool is_place = asked(true);
-  if (!any_combination && is_place && asked(false)) {
+  const bool is_place = has_question(true);
+  if (!any_combination && is_place && has_question(false)) {
     throw Error({.code = ViolationCode::not_together,
                  .field = fmt::format("{}", fmt::join(of_element, ", ")),
                  .seen = list_of(of_place, "or"),
@@ -105,6 +78,7 @@ std::optional<MapQuestion> MapFlags::question(const Map& map, const MapAnswer& a
                                                   : "both " + list_of(required, "and")});
   }
   MapQuestion question{};
+  const Map& map = layout.map;
   std::vector<Violation> outside;
   const std::vector<size_t> own = map.element_axes();
   size_t next = 0;  // among the element's axes
@@ -118,60 +92,45 @@ std::optional<MapQuestion> MapFlags::question(const Map& map, const MapAnswer& a
     outside.push_back({.field = flag.flag,
                        .seen = std::to_string(*value),
                        .expected = extent == 0 ? "0 or more" : fmt::format("0..{}", extent - 1),
-                       .fix = answer.fix});
+                       .fix = layout.fix});
   }
   if (!outside.empty()) throw Error(std::move(outside));
   return question;
 }
 
-void MapFlags::show(Context& context, const Map& map, const MapAnswer& answer) const {
-  const std::optional<MapQuestion> asked_for = question(map, answer);
-  std::vector<MapEntry> found;
-  if (asked_for) found = map.elements_at(*asked_for);
-  if (asked_for && found.empty()) {
+void MapFlags::show(Context& context, const ShownLayout& layout) const {
+  const Map& map = layout.map;
+  const std::optional<MapQuestion> wanted = question(layout);
+  std::vector<MapEntry> entries;
+  if (wanted) entries = map.elements_at(*wanted);
+  if (wanted && entries.empty()) {
     std::vector<std::string> place;
     for (const AskFlag& flag : asks) {
       if (flag.value) place.push_back(fmt::format("{} {}", flag.flag.substr(2), *flag.value));
     }
-    return answer_nothing(context, json, list_of(place, "and") + answer.where);
+    return answer_nothing(context, json, list_of(place, "and") + layout.where);
   }
-  if (svg.asked()) return svg.write(context, picture_of(map, found, size()));
+  if (svg.is_given()) return svg.write(context, picture_of(map, entries, size()));
   const auto for_each = [&](const auto& visit) {
-    if (asked_for) std::ranges::for_each(found, visit);
+    if (wanted) std::ranges::for_each(entries, visit);
     else map.for_each({}, visit);
   };
   const bool is_object =
-      asked_for && found.size() == 1 && (asked(true) ? answer.has_object_of_place : answer.has_object_of_element);
+      wanted && entries.size() == 1 && (has_question(true) ? layout.has_object_of_place : layout.has_object_of_element);
   if (json && is_object) {
-    cli::show(context, report_of_entry(map, found[0]), true);
+    cli::show(context, describe_entry(map, entries[0]), true);
   } else if (json) {
-    JsonList list = asked_for || answer.header == Report() ? JsonList(context.out())
-                                                           : JsonList(context.out(), answer.header, "elements");
-    for_each([&](const MapEntry& entry) { list.add(report_of_entry(map, entry)); });
+    JsonList list = wanted || layout.header == Report() ? JsonList(context.out())
+                                                        : JsonList(context.out(), layout.header, "elements");
+    for_each([&](const MapEntry& entry) { list.add(describe_entry(map, entry)); });
     list.end();
-  } else if (csv || asked_for) {
+  } else if (csv || wanted) {
     context.out() << csv_heading(map);
     for_each([&](const MapEntry& entry) { context.out() << csv_line(map, entry); });
   } else {
     const std::string picture = to_text(picture_of(map, {}, size()));
     context.out() << picture;
   }
-}
-
-void answer_nothing(Context& context, bool json, const std::string& place) {
-  if (json) context.out() << "[]\n";
-  context.terminal.err << fmt::format("{} holds no element\n", place);
-  context.exit_code = exit_differs;
-}
-
-void SvgFlag::write(const Context& context, const Picture& picture) const {
-  const std::string& name = path;
-  const size_t end = name.find_last_of("./");
-  if (end != std::string::npos && name[end] == '.' && !name.ends_with(".svg") && !name.ends_with(".SVG"))
-    throw Error({.field = "--svg", .seen = name, .expected = "a name that ends in .svg: pictures are always SVG"});
-  context.require_flags_acted();
-  write_whole(path, [&](std::ostream& stream) { stream << to_svg(picture); });
-  context.terminal.err << fmt::format("{}: {}\n", printable(path), picture.title);
 }
 
 }  // namespace bitmma::cli

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "arguments.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/files/file.hpp"
 #include "bitmma/files/tensor_file.hpp"
 #include "bitmma/layout/scale_image.hpp"
-#include "bitmma/memory/tmem.hpp"
 #include "flags.hpp"
 #include "layout.hpp"
 #include "output.hpp"
@@ -24,8 +21,6 @@ struct ScalesFlags {
   Flag<std::optional<int64_t>> byte;
   Flag<bool> image = false;
   MapFlags map;
-
-  bool is_b() const { return operand == "b"; }
 };
 
 /// The bytes of a file, or of a NumPy array of one-byte elements.
@@ -61,92 +56,37 @@ void convert_scales(Context& context, const ScalesFlags& flags, const ScaleImage
                                       flags.pack.empty() ? "row-major" : "in tiles of 128 x 4");
 }
 
-constexpr const char* whole_matrix =
-    "for the scales of a whole matrix, use --row and --block, --byte, --image or --pack";
-
-/// The scales' place in Tensor Memory, by the form of the instruction that reads them.
-TmemScales require_scales(const ScalesFlags& flags) {
-  std::vector<Violation> violations;
-  if (flags.rows < 1 || flags.rows > 256) {
-    violations.push_back({.field = "--rows",
-                          .seen = std::to_string(flags.rows),
-                          .expected = "1..256, the number that one instruction reads",
-                          .fix = whole_matrix});
-  }
-  if (flags.blocks < 1 || flags.blocks > 8) {
-    violations.push_back({.field = "--blocks",
-                          .seen = std::to_string(flags.blocks),
-                          .expected = "1..8, the number that one instruction reads",
-                          .fix = whole_matrix});
-  }
-  if (flags.id < 0 || flags.id > 3) {
-    violations.push_back({.field = "--id", .seen = std::to_string(flags.id), .expected = "0..3"});
-  }
-  if (!violations.empty()) throw Error(std::move(violations));
-  const TmemLayoutInfo& layout = find_tmem_layout(flags.m, flags.cta_group, false, false);
-  const auto rows = static_cast<int>(flags.rows);
-  const TmemScales scales =
-      flags.is_b() ? scales_of_b(layout, rows, flags.address, flags.id) : scales_of_a(layout, flags.address, flags.id);
-  if (scales.parts == 2 && rows % 2 != 0) {
-    throw Error({.field = "--rows",
-                 .seen = std::to_string(rows),
-                 .expected = "an even number: the halves of N are in different lanes"});
-  }
-  require_fits(scales, rows, static_cast<int>(flags.blocks), flags.is_b() ? "scale_B" : "scale_A");
-  return scales;
-}
-
 /// The image in shared memory: the scale at a byte, or the first tile.
 void show_image(Context& context, const ScalesFlags& flags, const ScaleImage& image) {
-  constexpr int64_t most = 1 << 20;
-  if (flags.rows < 1 || flags.blocks < 1 || flags.rows > most || flags.blocks > most)
-    throw Error({.field = "--rows, --blocks",
-                 .seen = fmt::format("{}, {}", flags.rows, flags.blocks),
-                 .expected = "1..1048576 each"});
-  MapFlags asked = flags.map;
+  MapFlags map_flags = flags.map;
+  const bool is_whole = flags.byte || map_flags.has_question(false) || map_flags.csv || map_flags.json;
+  const ShownLayout shown = shown_layout(image, is_whole);
   if (flags.byte) {
     if (*flags.byte < 0) throw Error({.field = "--byte", .seen = std::to_string(*flags.byte), .expected = "0 or more"});
     const auto [row, block] = image.element_at(*flags.byte);
     if (row >= image.rows || block >= image.blocks)
       return answer_nothing(context, flags.map.json, fmt::format("byte {} of the image", *flags.byte));
-    asked.asks[0].value = row, asked.asks[1].value = block;
+    map_flags.asks[0].value = row, map_flags.asks[1].value = block;
   }
-  Map map = map_of(image);
-  if (!asked.asked(false) && !asked.csv && !asked.json) {
-    map.axes[0].extent = std::min<int64_t>(128, image.rows), map.axes[1].extent = std::min<int64_t>(4, image.blocks);
-    if (image.bytes() > 512)
-      map.notes.push_back(
-          fmt::format("the first of {} tiles, which are ordered by blocks first, then by rows", image.bytes() / 512));
-  }
-  asked.show(context, map);
+  map_flags.show(context, shown);
 }
 
 void run_scales(Context& context, const ScalesFlags& flags) {
   const ScaleImage image{flags.rows, flags.blocks};
   if (!flags.pack.empty() || !flags.unpack.empty()) return convert_scales(context, flags, image);
-  // Several instructions read them: the image does not depend on the instruction, but places in Tensor Memory
+  // Several instructions read a whole matrix: the image does not depend on the instruction, but places in Tensor Memory
   // do.
   const bool is_whole_matrix = flags.rows > 256 || flags.blocks > 8;
-  if (flags.image || flags.byte || (is_whole_matrix && flags.map.asked(false)))
+  if (flags.image || flags.byte || (is_whole_matrix && flags.map.has_question(false)))
     return show_image(context, flags, image);
-  const TmemScales scales = require_scales(flags);
-  Map map = map_of(scales, image);
-  map.title = fmt::format("scales of {}: {} x {} along K, one byte each", flags.is_b() ? "B" : "A",
-                          counted(flags.rows, "row"), counted(flags.blocks, "block"));
-  map.notes = {
-      "1  row-major                     byte row * blocks + block",
-      fmt::format(
-          "2  image in shared memory        {} bytes: tiles of 128 rows x 4 blocks; 512 * tile + 16 * (row % 32) "
-          "+ 4 * (row / 32 % 4) + block % 4",
-          image.bytes()),
-      "                                 CuTe of a tile: ((32,4),4):((16,4),1)",
-      scales.parts == 1
-          ? fmt::format("3  tcgen05.cp .32x128b.warpx4    each tile to 4 columns, from column {} on; a 16-byte line to "
-                        "a lane",
-                        scales.address.column)
-          : "3  two by two: columns of B from N / 2 on go to lanes 64 and up, which .warpx4 cannot do",
-      fmt::format("4  Tensor Memory                 the {} replicas of a scale, 32 lanes apart", scales.replicas())};
-  flags.map.show(context, map);
+  const ScalesRequest request{.is_b = flags.operand == "b",
+                              .rows = flags.rows,
+                              .blocks = flags.blocks,
+                              .m = flags.m,
+                              .cta_group = flags.cta_group,
+                              .id = flags.id,
+                              .address = flags.address};
+  flags.map.show(context, shown_layout(request));
 }
 
 }  // namespace
@@ -190,7 +130,7 @@ void add_scales_layout(Command& layout, Context& context) {
       "  bitmma layout scales --image --svg image.svg\n"
       "  bitmma layout scales --rows 4096 --blocks 256 --row 300 --block 9\n"
       "  bitmma layout scales --rows 4096 --blocks 256 --pack row_major.bin -o image.bin");
-  scales->callback([flags, &context] { run_scales(context, *flags); });
+  scales->callback([flags, &context] { naming_flags(context, [&] { run_scales(context, *flags); }); });
 }
 
 }  // namespace bitmma::cli

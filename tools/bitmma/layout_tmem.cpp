@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include <fmt/format.h>
-
 #include "arguments.hpp"
-#include "bitmma/instruction/register_map.hpp"
-#include "bitmma/memory/map.hpp"
 #include "bitmma/memory/tmem.hpp"
 #include "flags.hpp"
 #include "layout.hpp"
@@ -21,32 +17,19 @@ struct TmemFlags {
   MapFlags map;
 };
 
-Map tmem_map(const TmemFlags& flags, const TmemLayoutInfo& layout) {
-  const TmemAddress address = decode_tmem_address(flags.address);
-  if (flags.operand == "d") return map_of(TmemD{.layout = layout, .n = flags.n, .address = address});
-  const bool is_width =
-      flags.element_bits == 4 || flags.element_bits == 8 || flags.element_bits == 16 || flags.element_bits == 32;
-  if (!is_width || flags.cols < 1 || flags.cols > 128) {
-    throw Error({.field = "--element-bits, --cols",
-                 .seen = fmt::format("{}, {}", flags.element_bits, flags.cols),
-                 .expected = "4, 8, 16 or 32 bits; 1..128 columns"});
-  }
-  const CodeBits code = naming_flag("code bits", "--code-bits", [&] {
-    return code_bits_in_container(flags.code_bits.get().value_or(0), flags.element_bits);
-  });
-  return map_of(TmemA{.layout = layout, .element_bits = flags.element_bits, .address = address}, flags.cols, code);
-}
-
 void run_tmem(Context& context, const TmemFlags& flags) {
-  const TmemLayoutInfo& layout = find_tmem_layout(flags.m, flags.cta_group, flags.ws, flags.sparse);
-  Map map = tmem_map(flags, layout);
-  const bool is_d = flags.operand == "d";
-  const int columns =
-      is_d ? TmemD{.layout = layout, .n = flags.n}.columns() : (flags.cols * flags.element_bits + 31) / 32;
-  map.title = fmt::format("{} in Tensor Memory, layout {} (M = {}, cta_group::{}{}{}), {} of cells", is_d ? "D" : "A",
-                          layout.name, flags.m, flags.cta_group, flags.ws ? ", .ws" : "", flags.sparse ? ", .sp" : "",
-                          counted(columns, "column"));
-  flags.map.show(context, map);
+  TmemRequest request{.m = flags.m,
+                      .cta_group = flags.cta_group,
+                      .weight_stationary = flags.ws,
+                      .sparse = flags.sparse,
+                      .address = decode_tmem_address(flags.address)};
+  if (flags.operand == "d") {
+    request.operand = TmemRequest::D{.n = flags.n};
+  } else {
+    request.operand = TmemRequest::A{
+        .cols = flags.cols, .element_bits = flags.element_bits, .code_bits = flags.code_bits.value_or(0)};
+  }
+  flags.map.show(context, shown_layout(request));
 }
 
 }  // namespace
@@ -85,7 +68,7 @@ void add_tmem_layout(Command& layout, Context& context) {
   tmem->footer(
       "Examples:\n  bitmma layout tmem --m 64 --n 32  # where is row 17 at M = 64?\n  bitmma "
       "layout tmem --m 128 --n 64 --cta-group 2 --row 70 --col 40\n  bitmma layout tmem --operand a --m 64 --ws --csv");
-  tmem->callback([flags, &context] { run_tmem(context, *flags); });
+  tmem->callback([flags, &context] { naming_flags(context, [&] { run_tmem(context, *flags); }); });
 }
 
 }  // namespace bitmma::cli

@@ -34,7 +34,7 @@ Tcgen05Mma require_instruction(const PlanFlags& flags) {
   if (!flags.a.empty()) instruction.a = instruction.b = require_format("--a", flags.a);
   if (flags.k) {
     instruction.k = *flags.k;
-    naming_flag("k", "--k", [&] { return require_k_code(instruction.kind, instruction.sparse, instruction.k); });
+    require_k_code(instruction.kind, instruction.sparse, instruction.k);
   }
   if (flags.a_in_tmem) instruction.a_source = OperandSource::tmem;
   require_legal(Instruction(instruction), default_target(instruction));
@@ -47,9 +47,9 @@ void run_plan(Context& context, const PlanFlags& flags) {
   needs.accumulators = flags.accumulators;
   needs.exclusive = flags.exclusive;
   if (grows_along_k(needs)) needs.k_blocks = flags.k_blocks;
-  const TmemPlanReport plan = naming_flag("ctas", "--ctas", [&] { return describe(instruction, needs, flags.ctas); });
+  const TmemPlanReport plan = describe(instruction, needs, flags.ctas);
   context.exit_code = plan.fits ? exit_same : exit_differs;
-  if (!flags.json && flags.svg.asked()) return flags.svg.write(context, plan.picture);
+  if (!flags.json && flags.svg.is_given()) return flags.svg.write(context, plan.picture);
   show(context, plan.report, flags.json);
 }
 
@@ -85,7 +85,7 @@ void add_tmem_plan_layout(Command& layout, Context& context) {
       "  bitmma layout tmem-plan --instruction tcgen05.mma.cta_group::1.kind::f16 --m 128 --n 256 --accumulators 2\n"
       "  bitmma layout tmem-plan --instruction "
       "tcgen05.mma.cta_group::1.kind::mxf4nvf4.block_scale.scale_vec::4X --n 128 --k-blocks 4 --ctas 2");
-  plan->callback([flags, &context] { run_plan(context, *flags); });
+  plan->callback([flags, &context] { naming_flags(context, [&] { run_plan(context, *flags); }); });
 }
 
 }  // namespace bitmma::cli

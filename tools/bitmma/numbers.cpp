@@ -2,7 +2,6 @@
 #include "numbers.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -14,12 +13,9 @@
 namespace bitmma::cli {
 namespace {
 
-/// True for a finite decimal number.
-bool is_decimal_number(std::string_view text) {
-  if (text.starts_with('+')) text.remove_prefix(1);
-  double number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc{} && end == text.data() + text.size() && std::isfinite(number);
+bool is_finite_number(std::string_view text) {
+  const std::optional<double> number = parse_decimal(text);
+  return number && std::isfinite(*number);
 }
 
 bool has_leading_zero(std::string_view text) {
@@ -37,7 +33,7 @@ void take_numbers_exactly(CLI::App& command) {
     if (!is_whole && !type.starts_with("FLOAT")) continue;
     if (is_whole) option->transform(without_exponent);
     option->check([=](const std::string& text) -> std::string {
-      const bool is_right = !is_whole   ? is_decimal_number(text)
+      const bool is_right = !is_whole   ? is_finite_number(text)
                             : is_signed ? parse_signed(text).has_value()
                                         : parse_whole(text).has_value();
       if (is_right) return "";

@@ -39,6 +39,10 @@ void print_warnings(const Context& context, const std::vector<Violation>& warnin
   }
 }
 
+std::function<void(const std::vector<Violation>&)> warnings_to(const Context& context) {
+  return [&context](const std::vector<Violation>& warnings) { print_warnings(context, warnings); };
+}
+
 void show(const Context& context, const Report& report, bool json) {
   context.out() << (json ? to_json(report, 2) + '\n' : print(report, context.terminal.color));
 }

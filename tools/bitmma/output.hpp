@@ -28,6 +28,9 @@ void print_errors(const Context& context, const std::vector<Violation>& violatio
 /// repeated.
 void print_warnings(const Context& context, const std::vector<Violation>& warnings);
 
+/// The same, for the events of an act.
+std::function<void(const std::vector<Violation>&)> warnings_to(const Context& context);
+
 /// Prints the text of a report, or with `json` its tree.
 void show(const Context& context, const Report& report, bool json);
 

@@ -27,7 +27,7 @@ void add_ptx(Command&, Context&) {}
 void add_quantize(Command&, Context&) {}
 void add_replay(Command&, Context&) {}
 void add_run(Command&, Context&) {}
-void hand_over_replay(Context&, const std::vector<std::string>&) {}
+std::optional<std::string> line_of_replay(const std::vector<std::string>&) { return std::nullopt; }
 
 void require_acts(const std::vector<std::string>& arguments) {
   constexpr std::array<std::string_view, 9> verbs{"bench", "gemm",     "gpu",    "math", "operator",

@@ -25,13 +25,16 @@ struct ArgumentType {
   int bytes;
   bool is_signed = false;
 };
+constexpr ArgumentType argument_type(Format format) {
+  return {info(format).name, info(format).dtype, format, info(format).bits / 8};
+}
 inline constexpr auto argument_types = std::to_array<ArgumentType>({
-    {"f64", "F64", Format::f64, 8},
-    {"f32", "F32", Format::f32, 4},
-    {"f16", "F16", Format::f16, 2},
-    {"bf16", "BF16", Format::bf16, 2},
-    {"e4m3", "F8_E4M3", Format::e4m3, 1},
-    {"e5m2", "F8_E5M2", Format::e5m2, 1},
+    argument_type(Format::f64),
+    argument_type(Format::f32),
+    argument_type(Format::f16),
+    argument_type(Format::bf16),
+    argument_type(Format::e4m3),
+    argument_type(Format::e5m2),
     {"s64", "I64", {}, 8, true},
     {"s32", "I32", {}, 4, true},
     {"s16", "I16", {}, 2, true},
@@ -43,7 +46,7 @@ inline constexpr auto argument_types = std::to_array<ArgumentType>({
 });
 
 /// The bytes of a number, or a tensor that the kernel reads and writes.
-struct GivenArgument {
+struct ParsedArgument {
   std::vector<uint8_t> value = {};
   std::optional<Tensor> tensor = {};
   std::vector<uint8_t> memory = {};
@@ -52,7 +55,7 @@ struct GivenArgument {
 };
 
 /// Reads an argument. `memory_bytes` is the size of the memory that arguments may still ask for. Throws Error.
-GivenArgument parse_kernel_argument(const std::string& text, int64_t& memory_bytes);
+ParsedArgument parse_kernel_argument(const std::string& text, int64_t& memory_bytes);
 
 /// "map[64,64/128]:x": the box in the order of the tensor's extents, the swizzle in bytes, and what the map is over.
 struct MapText {

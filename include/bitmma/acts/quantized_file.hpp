@@ -7,7 +7,10 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "bitmma/analysis/report.hpp"
+#include "bitmma/core/error.hpp"
 #include "bitmma/files/tensor_file.hpp"
 #include "bitmma/operators/quantize.hpp"
 
@@ -28,5 +31,24 @@ struct QuantizedLayout {
 /// Throws Error as packed_codes() and tiled_scales() do.
 TensorFile quantized_file(const QuantizeRecipe& recipe, const Matrix& x, const Quantized& quantized,
                           const QuantizedLayout& layout = {});
+
+struct QuantizeRequest {
+  std::string recipe = {};                       // a name of quantize_recipes()
+  std::string tensor = {};                       // of the file; empty: its only one
+  std::optional<Format> type = {};               // of raw codes
+  std::optional<std::string> torch_device = {};  // cuda or cpu, of recipes that depend on it; default: cuda
+  QuantizedLayout layout = {};
+  int threads = 1;
+};
+
+struct [[nodiscard]] QuantizeRun {
+  Report report = {};    // as describe() of describe_quantize.hpp, and "warnings"
+  TensorFile file = {};  // as quantized_file
+  std::vector<Violation> warnings = {};
+};
+
+/// Quantises a tensor of a file. Throws Error as the functions above, for an unknown recipe, and for a device on which
+/// the recipe does not depend (fields recipe, tensor, type, torch_device).
+QuantizeRun quantize_file(const TensorFile& file, const QuantizeRequest& request);
 
 }  // namespace bitmma

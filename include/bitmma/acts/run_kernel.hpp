@@ -39,6 +39,8 @@ struct KernelFileRequest {
   int64_t dynamic_shared_bytes = 0;
   std::vector<std::string> arguments = {};  // as in kernel_argument_text.hpp
   bool checks = true;
+  bool prints = true;                  // shows what the kernel prints
+  std::optional<uint64_t> clock = {};  // Launch::clock
   int threads = 1;
   int values = 4;  // to show of each changed argument
   LaunchLimits limits = {};
@@ -46,7 +48,7 @@ struct KernelFileRequest {
 };
 
 struct KernelRun {
-  Report report = {};      // {"kernel", "target", "thread_instructions", "arguments", "trace"}
+  Report report = {};      // {"kernel", "target", "thread_instructions", "printed", "arguments", "trace"}
   TensorFile memory = {};  // after the run: arg0, arg1, ...
   std::vector<Violation> warnings = {};
   Report steps = Report::list();    // of the traced thread
@@ -60,13 +62,16 @@ void run_kernel_file(const KernelFileRequest& request, KernelRun& run);
 
 /// The kernel of a request. Throws Error as PtxEntry does.
 PtxEntry kernel_of(const KernelFileRequest& request);
+/// The names of the entries of a module, as a list.
+Report describe_entries(const std::string& ptx);
 /// A list of {"product_line", "sum_line", "joined", "sure", "rule", "sass"}.
 Report describe_fusions(const PtxEntry& kernel);
 
 struct LaunchPlanRequest {
   std::string ptx = {}, plan = {};  // the texts; the plan as in launch_plan.hpp
   std::optional<Target> target = {};
-  bool fmad = true, checks = true;
+  bool fmad = true, checks = true, prints = true;
+  std::optional<uint64_t> clock = {};
   int threads = 1, values = 4;
   LaunchLimits limits = {};
 };

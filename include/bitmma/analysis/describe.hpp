@@ -67,8 +67,9 @@ Report describe(const Place& place);
 /// {"instruction", "target", "row", "col", "rule", "evidence", "terms" or "steps", "exact", "d", "alternatives", ...}.
 /// The text is print(explanation).
 Report describe(const Explanation& explanation, Target target);
-/// A list: an explanation per instruction of a whole tile's output, with "step", "steps", "tile_row" and "tile_col".
-Report describe(const std::vector<Explanation>& steps, const WholeTile& tile, int row, int col);
+/// A list: an explanation for each instruction of output (row, col) of `whole`, which several instructions compute,
+/// with "step", "steps", "tile_row" and "tile_col".
+Report describe(const std::vector<Explanation>& steps, const Case& whole, int row, int col);
 
 /// A list of texts.
 Report describe(const std::vector<Choice>& choices);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Reports about computed results: what `simulate` shows of a case, of a whole tile, and of two GPUs side by side.
+// Reports about computed results: what `simulate` shows of a case, of a tile, and of two GPUs side by side.
 //
 //   print(describe(vectors, 0, ShownD{.rows = 2, .cols = 2}))
 //
@@ -16,7 +16,6 @@
 
 #include "bitmma/analysis/report.hpp"
 #include "bitmma/files/compare.hpp"
-#include "bitmma/files/whole_tile.hpp"
 
 namespace bitmma {
 
@@ -29,10 +28,9 @@ struct ShownD {
 
 /// Case `index` with its computed D: {"file", "instruction", "case", "cases", "target", "arithmetic", "chosen",
 /// "warnings"}, "k_loop" for the steps of a K loop, {"m", "n", "k", "a_type", "b_type", "d_type"} for a matrix
-/// instruction, and "d" as codes. Throws Error if the case does not exist.
-Report describe(const VectorFile& vectors, int64_t index, const ShownD& shown);
-/// The same for a whole tile, with "steps" and without "warnings".
-Report describe(const WholeTile& tile, int64_t index, const ShownD& shown, int threads = 1);
+/// instruction, and "d" as codes; of a tile with "steps" and without "warnings". Throws Error if the case does not
+/// exist.
+Report describe(const VectorFile& vectors, int64_t index, const ShownD& shown, int threads = 1);
 
 /// How the recorded D compares: {"recorded": {"outputs", "mismatches", "source"}}. `of` follows the source in the text.
 Report describe_recorded(const Comparison& comparison, std::string_view source, std::string_view of = "");

@@ -13,7 +13,7 @@
 #include <variant>
 #include <vector>
 
-#include "bitmma/files/whole_tile.hpp"
+#include "bitmma/files/tiling.hpp"
 #include "bitmma/formats/round.hpp"
 #include "bitmma/instruction/case.hpp"
 #include "bitmma/instruction/evidence.hpp"
@@ -53,7 +53,7 @@ struct StepLoss {
 /// The alignment of the numbers of a sum.
 struct Alignment {
   int max_exponent = 0;
-  std::string by = {};  // who has it: "k = 3", "C", "the scales of group 2", "the floor"
+  std::string by = {};  // its source: "k = 3", "C", "the scales of group 2", "the floor"
   int quantum = 0;      // numbers are multiples of 2^quantum
 };
 
@@ -155,9 +155,9 @@ struct [[nodiscard]] Explanation {
 /// moves data or cannot run. `model` replaces the target's row of arithmetic, for what-if questions.
 Explanation explain(const Case& this_case, int row, int col, const AccumulatorModel* model = nullptr);
 
-/// Explains output (row, col) of case `index` of a whole tile: one explanation for each instruction along K. Throws
-/// Error if the case, row or column does not exist.
-std::vector<Explanation> explain(const WholeTile& tile, int64_t index, int row, int col);
+/// Explains output (row, col) of a case of any tiling: an explanation for each instruction along K. Throws Error as
+/// explain does.
+std::vector<Explanation> explain_steps(const Case& whole, int row, int col);
 
 /// Prints the explanation as text.
 std::string print(const Explanation& explanation);

@@ -28,6 +28,7 @@ namespace bitmma {
 enum class Tone : uint8_t { plain, good, warning, bad };
 
 struct ReportMember;
+struct ReportRow;
 
 /// A null, a boolean, a number, a text, a list, or an object with ordered members; each may have lines of text.
 struct [[nodiscard]] Report {
@@ -79,6 +80,8 @@ struct [[nodiscard]] Report {
   /// Adds one or more lines of text. A missing final line feed is added.
   Report& add_text(std::string text, Tone tone = Tone::plain);
   Report& add_text(const std::vector<std::vector<std::string>>& table);
+  /// Adds the members of the rows, and a table of their labels and texts.
+  Report& add_rows(const std::vector<ReportRow>& rows);
   /// Adds a member "warnings", and a line for each warning.
   Report& add_warnings(const std::vector<Violation>& warnings);
   /// Adds the members and the text of an object; an existing member is replaced in place.
@@ -99,6 +102,26 @@ struct ReportMember {
   bool operator==(const ReportMember&) const = default;
 };
 
+/// A value for the tree and for the text, written once:
+///
+///   report.add_rows({{"kind", "kind", "f16"}, {"n", "N", 64, "64 columns"}, {"", "legal", "PTX ISA 9.7.15"}});
+///
+///   {"kind":"f16","n":64}         kind   f16
+///                                 N      64 columns
+///                                 legal  PTX ISA 9.7.15
+struct ReportRow {
+  std::string key = {};    // of the tree; empty: only the text has the row
+  std::string label = {};  // of the text; empty: only the tree has the row
+  Report value = {};
+  std::string text = {};  // if the text has more than the value, such as its unit
+};
+
+/// Elements of a list, each with its rows: the list of their objects, and a table with a column for each label, at most
+/// `max_lines` of them. All elements have the labels of the first.
+using ReportRows = std::vector<std::vector<ReportRow>>;
+Report objects_of(const ReportRows& elements);
+std::vector<std::vector<std::string>> table_of(const ReportRows& elements, size_t max_lines = SIZE_MAX);
+
 /// The lines of a report, and of the elements of a list, as printable() text. `color` marks them with terminal codes.
 std::string print(const Report& report, bool color = false);
 /// The tree as JSON, in one line or, with `indent` spaces, in several. Bytes that are not UTF-8 become U+FFFD.
@@ -107,6 +130,10 @@ std::string to_json(const Report& report, int indent = -1);
 std::string colored(std::string_view text, Tone tone);
 /// Aligns the columns: numbers right, two spaces between columns.
 std::string print_table(const std::vector<std::vector<std::string>>& rows);
+/// The same as a table of Markdown.
+std::string print_markdown(const std::vector<std::vector<std::string>>& rows);
+/// `text` in lines of 80 columns: the first has `indent` spaces in front, the others four more.
+std::string folded(std::string_view text, size_t indent);
 /// `text` with four spaces before every line.
 std::string indented(std::string_view text);
 

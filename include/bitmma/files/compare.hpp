@@ -57,7 +57,8 @@ void require_recorded(const VectorFile& vectors);
 
 /// Throws Error if the file contradicts itself. Either plain matrices a, b, c, sfa or sfb differ from the codes in
 /// images, registers or Tensor Memory (the error has their number and the first place), or the key k_loop marks the
-/// cases as steps of a K loop, but C of a step is not D of the previous one. verify and compare check this first.
+/// cases as steps of a K loop, but C of a step is not D of the previous one; where only D after all steps is recorded,
+/// C of a step may also be that of the first. verify and compare check this first.
 void require_consistent(const VectorFile& vectors, int threads = 1);
 
 /// Called occasionally with the number of finished cases, from one thread at a time.
@@ -66,15 +67,21 @@ using Progress = std::function<void(int64_t cases_done)>;
 /// Recomputes every case and compares it with the recorded D, and with a logical d if there is one; all of Tensor
 /// Memory outside D must be unchanged. Throws Error if the file records no D. `model` replaces the hardware's
 /// row.
-Comparison verify(const VectorFile& vectors, int threads, const Progress& progress = {},
+Comparison verify(const VectorFile& vectors, int threads = 1, const Progress& progress = {},
                   const AccumulatorModel* model = nullptr);
+
+/// Compares the computed D of the same cases on two targets. Throws Error as require_same_kind does.
+Comparison compare_computed(const VectorFile& expected, const VectorFile& actual, int threads = 1);
 
 /// Throws Error, which names `path`, if the second file has another instruction or number of cases.
 void require_same_cases(const std::string& path, const std::string& name, int64_t cases, const std::string& other_name,
                         int64_t other_cases);
 
+/// Throws Error, which names the second file, if one has cases of several instructions and the other of one.
+void require_same_kind(const VectorFile& expected, const VectorFile& actual);
+
 /// Compares the results of two files: D in registers or Tensor Memory with all surrounding cells, and the logical d if
-/// both have it. Throws Error if they have different instructions or numbers of cases, or no D.
+/// both have it. Throws Error if they have different instructions, kinds or numbers of cases, or no D.
 Comparison compare(const VectorFile& expected, const VectorFile& actual);
 
 /// An input that differs between two files.

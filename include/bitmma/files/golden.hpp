@@ -22,9 +22,24 @@ struct GoldenRequest {
   Placement placement = {};  // for moves only the swizzle of `a` applies, to the source of cp
 };
 
+/// The instruction, which reads A from the operand source with this name: smem, registers or tmem. Throws Error (field
+/// a_source) if it cannot.
+Instruction with_a_source_named(const Instruction& instruction, Target target, const std::string& name);
+
+/// Which of the layouts of A and B act, and why others do not.
+struct LayoutUse {
+  bool a = false, b = false;
+  std::string why = {};
+};
+/// Those of operands that the instruction reads from shared memory.
+LayoutUse layouts_used_by(const Instruction& instruction);
+
 /// A complete vector file, including D and logical matrices. The same request gives the same bytes on any machine and
-/// with any number of threads. Throws Error if the instruction or a layout is illegal.
+/// with any number of threads. Throws Error if the instruction or a layout is illegal, or if numbers of the placement
+/// have no effect.
 TensorFile make_golden(const GoldenRequest& request, int threads, const Progress& progress = {});
+/// Its first case alone, to see how large it is and what is suspicious about it.
+VectorFile first_golden_case(GoldenRequest request);
 
 /// The same file, written to `path` a few cases at a time: memory use does not grow with the file.
 void write_golden(const std::string& path, const GoldenRequest& request, int threads, const Progress& progress = {});
@@ -33,7 +48,7 @@ void write_golden(const std::string& path, const GoldenRequest& request, int thr
 VectorFile laid_out(const VectorFile& vectors, const Placement& placement);
 
 /// `vectors` with D from the model: the fields that the instruction writes, and d if the file has logical matrices. A
-/// file with only logical matrices also gets states, in the requested layout.
+/// file with only logical matrices also gets states, in the requested layout; a file of tiles gets only d.
 TensorFile with_simulated_d(const VectorFile& vectors, const Placement& placement, int threads,
                             const Progress& progress = {});
 
@@ -41,20 +56,16 @@ TensorFile with_simulated_d(const VectorFile& vectors, const Placement& placemen
 void write_simulated(const std::string& path, const VectorFile& vectors, const Placement& placement, int threads,
                      const Progress& progress = {});
 
-/// A product with more K than one instruction has: a K loop over one tile.
+/// True for plain matrices with M and N of one instruction and more K: each case is a K loop over one tile.
+bool is_k_loop(const VectorFile& vectors);
+
+/// The steps of a K loop, with states and D: a case for each.
 ///
 ///   a [cases, M, 4 K], b [cases, 4 K, N]  ->  four cases each, in sequence; C of each is D of the previous one
 ///
-/// The tile is in shared memory once, and the descriptors of each step start at its part of K. Returns the file of all
-/// steps, with states and D; nothing if K is that of one instruction, or if the file has a state. Throws Error if no
-/// descriptor can start at a step, or if the tile does not fit.
-struct UnrolledK {
-  TensorFile file = {};
-  int64_t steps = 0;                        // for each case of the file
-  std::optional<Comparison> recorded = {};  // comparison with the file's own d, that for all of K
-};
-std::optional<UnrolledK> unroll_k(const TensorFile& file, const VectorFileDefaults& defaults,
-                                  const Placement& placement);
+/// The tile is in shared memory once, and the descriptors of each step start at its part of K. Throws Error if
+/// is_k_loop(loops) is false (field tile), if no descriptor can start at a step, or if the tile does not fit.
+VectorFile unroll_k(const VectorFile& loops, const Placement& placement);
 
 /// The steps per tile of a file that was made by unrolling a K loop; 0 for other files.
 int64_t unrolled_steps(const VectorFile& vectors);

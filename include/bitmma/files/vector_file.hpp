@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Vector files, format bitmma-vectors-1: cases of one instruction, with everything that it reads and, if known,
-// everything that it writes.
+// everything that it writes. A case may also be a tile that several of these instructions compute (tiling.hpp).
 //
 //   smem U8 [cases, bytes]   a_desc, b_desc U64 [cases]   a_regs U32 [cases, 128, 4]   metadata U32 [cases, 128]
 //   c_regs, d_regs U32 [cases, 128, R]   and, for readers, logical matrices a, b, c, d
@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "bitmma/files/tensor_file.hpp"
+#include "bitmma/files/tiling.hpp"
 #include "bitmma/instruction/case.hpp"
 #include "bitmma/instruction/evidence.hpp"
 
@@ -49,7 +50,8 @@ struct [[nodiscard]] VectorFile {
   Target target = Target::sm_90a;
   int64_t cases = 0;
   int64_t first_case = 0;  // for a part of a file: index of its case 0 in the whole file
-  bool has_state = true;   // false: only logical matrices
+  bool has_state = true;   // of each case; false: only logical matrices
+  Tiling tiling = {};      // of each case
 
   /// The mnemonic.
   std::string name() const;
@@ -74,15 +76,29 @@ struct VectorFileDefaults {
   std::optional<Format> a_type = {}, b_type = {}, d_type = {}, sf_type = {};
 };
 
-/// Reads and checks a file. Throws Error with all violations, which name the file and the field. Logical matrices
-/// with two extents are one case. Descriptors, registers and addresses may be signed, for libraries without unsigned
-/// types.
+/// Reads and checks a file of cases of one instruction each. Throws Error with all violations, which name the file and
+/// the field. Logical matrices with two extents are one case. Descriptors, registers and addresses may be signed, for
+/// libraries without unsigned types.
 VectorFile read_vector_file(const std::string& path, const VectorFileDefaults& defaults = {});
 /// The same for a file in memory.
 VectorFile as_vector_file(TensorFile file, const VectorFileDefaults& defaults = {});
 
-/// Case `index`, with all its data. For a file in memory, shared memory, registers and Tensor Memory are views, and the
-/// file must outlive the case; from a larger file they are read. Throws Error if the case does not exist.
+/// The same, with cases of any tiling: plain matrices whose M, N and K are multiples of the instruction's, or images
+/// and descriptors that are the steps of a K loop (key k_loop) with one d after all of them. M and N of an instruction
+/// with a descriptor are the largest legal ones that divide those of the matrices.
+VectorFile as_tiled_file(TensorFile file, const VectorFileDefaults& defaults = {});
+VectorFile read_tiled_file(const std::string& path, const VectorFileDefaults& defaults = {},
+                           uint64_t most_in_memory = InputFile::usual_most_in_memory);
+
+/// The tensors of `file` that hold results: d, and the states after the instruction. A name that several fields share
+/// is listed once.
+std::vector<std::string_view> results_of(const TensorFile& file);
+/// `file` without these tensors.
+TensorFile without_results(TensorFile file);
+
+/// Case `index`, with all its data; of a tiled file the matrices of all its instructions. For a file in memory, shared
+/// memory, registers and Tensor Memory are views, and the file must outlive the case; from a larger file they are read.
+/// Throws Error if the case does not exist.
 Case case_at(const VectorFile& vectors, int64_t index);
 /// The instruction of case `index`; immediates may differ between cases.
 Instruction instruction_at(const VectorFile& vectors, int64_t index);
@@ -107,14 +123,14 @@ VectorFile in_memory(VectorFile vectors);
 /// Whether results for `vectors` include a logical d: if it has one, or has the logical operands for one.
 bool wants_logical_d(const VectorFile& vectors);
 
-/// Collects cases of one instruction into a file, tensor by tensor. All cases have the same parts; parts that no case
-/// has are not written.
+/// Collects cases of one instruction and one tiling into a file, tensor by tensor. All cases have the same parts; parts
+/// that no case has are not written.
 class VectorBuilder {
  public:
   VectorBuilder(const Instruction& instruction, Target target);
 
   /// Adds the next case: the state before, the written fields of the state after, and the logical matrices, as far as
-  /// present.
+  /// present. Throws Error if its tiling is not that of the first case.
   void add(const Case& this_case);
   /// The file so far, with `metadata` in addition to the keys that describe the instruction.
   TensorFile finish(std::vector<std::pair<std::string, std::string>> metadata) &&;
@@ -132,6 +148,7 @@ class VectorBuilder {
 
   Instruction instruction_;
   Target target_;
+  Tiling tiling_ = {};
   int64_t cases_ = 0;
   std::vector<Column> columns_;
 };

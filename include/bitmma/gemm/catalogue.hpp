@@ -22,19 +22,20 @@ namespace bitmma {
 struct PlanTypes {
   std::string operands = {};  // "e4m3 x e4m3"; "block scales": any with them; "any": all that the target multiplies
   std::string d = {};         // "bf16"; "any"; empty: the library takes these operands, and no D of them was seen
-  std::string evidence = {};  // empty: a model choice
+  FieldEvidence evidence = {};
 
   bool operator==(const PlanTypes&) const = default;
 };
 
 struct CataloguePlan {
-  std::string name = {}, about = {}, evidence = {}, source = {};  // the strongest evidence; `types` has that for each D
-  std::string fields = {};                                        // JSON: the differences from one chain
-  std::string gpus = {};                                          // "sm_90", "sm_90 and later"; empty: all
-  std::vector<PlanTypes> types = {};                              // other operand types are refused
-  int64_t most_k = 0;                                             // the largest observed K; 0: no limit
-  Target target = Target::sm_90a;                                 // the GPU of the recorded calls
-  bool open_count = false;                                        // the number of slices is unknown
+  std::string name = {}, about = {}, source = {};
+  FieldEvidence evidence = {};        // the strongest; `types` has that for each D
+  std::string fields = {};            // JSON: the differences from one chain
+  std::string gpus = {};              // "sm_90", "sm_90 and later"; empty: all
+  std::vector<PlanTypes> types = {};  // other operand types are refused
+  int64_t most_k = 0;                 // the largest observed K; 0: no limit
+  Target target = Target::sm_90a;     // the GPU of the recorded calls
+  bool open_count = false;            // the number of slices is unknown
 
   bool operator==(const CataloguePlan&) const = default;
 };
@@ -44,7 +45,8 @@ struct KernelPattern {
   // An extended regular expression of POSIX, searched for in all names of a call, joined by " + "
   std::string pattern = {};
   std::string unless = {};  // text in those names without which alone the row holds; empty: always
-  std::string about = {}, evidence = {};
+  std::string about = {};
+  FieldEvidence evidence = {};
   std::string fields = {};  // JSON
 
   bool operator==(const KernelPattern&) const = default;
@@ -53,7 +55,8 @@ struct KernelPattern {
 /// A pattern in kernel names with its types: each is a format, or "$1" for the group of the pattern that names it.
 /// Empty: the pattern does not determine this type. Later rows have priority.
 struct TypePattern {
-  std::string pattern = {}, about = {}, evidence = {};
+  std::string pattern = {}, about = {};
+  FieldEvidence evidence = {};
   std::string a = {}, b = {}, d = {};
 
   bool operator==(const TypePattern&) const = default;
@@ -76,7 +79,7 @@ struct CatalogueOptions {
   std::optional<Target> target = {};  // nothing: the catalogue row's, or default_target if that cannot compute this
   int split_count = 0;                // the number of slices; 0: unknown
   float alpha = 1, beta = 1;          // of the call; they have an effect if there is a C or alpha is not 1
-  bool relu = false;                  // relu at the end; most kernel names do not tell
+  bool relu = false;                  // relu at the end; most kernel names do not show it
 };
 
 /// Without `output`, D is f32; for f64 operands f64, for integers s32. The evidence of the plans is for these types on
@@ -99,7 +102,7 @@ struct PlanRequest {
   std::optional<GemmPlan> value = {};  // a plan
   std::optional<Format> output = {};   // the type of D
   CatalogueOptions options = {};
-  /// Return the plans of a kernel both with and without a final relu: names of xmma and cutlass kernels do not tell.
+  /// Return plans with and without a final relu: names of xmma and cutlass kernels do not show whether there is one.
   bool may_clamp = false;
 };
 

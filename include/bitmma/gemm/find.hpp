@@ -48,10 +48,10 @@ struct NearPlan {
 
 /// Plans that differ only in the number of slices, and in tiles.
 struct PlanFamily {
-  std::string name = {};      // print_family
-  int64_t plans = 0;          // number of its plans that match all bits
-  int64_t first = 0;          // index of the first of them in all_bits
-  std::string evidence = {};  // from the catalogue; empty: no library is known to use the family
+  std::string name = {};                       // print_family
+  int64_t plans = 0;                           // number of its plans that match all bits
+  int64_t first = 0;                           // index of the first of them in all_bits
+  std::optional<FieldEvidence> evidence = {};  // from the catalogue; nothing: no library is known to use the family
 
   bool operator==(const PlanFamily&) const = default;
 };

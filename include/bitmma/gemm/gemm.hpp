@@ -5,6 +5,7 @@
 //   Matrix d = gemm(plan, {.a = a, .b = b});      M x N codes of plan.output
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -12,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "bitmma/core/table.hpp"
 #include "bitmma/formats/matrix.hpp"
 #include "bitmma/gemm/plan.hpp"
 
@@ -33,6 +35,70 @@ struct GemmInputs {
 
   bool operator==(const GemmInputs&) const = default;
 };
+
+enum class GemmOperand : uint8_t { a, b, c, bias, scale_a, scale_b, sfa, sfb };
+
+/// How an operand is cut if only some rows (or columns) of D are computed: not at all, always, unless it has only one
+/// row, or only if it has as many columns as B.
+enum class OperandCut : uint8_t { none, always, unless_single, if_as_many };
+
+struct GemmOperandInfo {
+  GemmOperand id;
+  std::string_view name;                                  // of the tensor in files, of the argument, and in errors
+  std::optional<Matrix> GemmInputs::*optional = nullptr;  // nullptr: A and B, which every product has
+  OperandCut rows = OperandCut::none, cols = OperandCut::none;
+  std::string_view type_key = {};  // the key of files that names the type of raw codes
+  std::string_view used_by = {};   // what in a plan reads it
+};
+
+/// The operands of a product: files, checks, selections and bindings go by these rows.
+inline constexpr auto gemm_operands = [] {
+  constexpr auto always = OperandCut::always;
+  constexpr std::string_view scales = R"({"op": "scale_ab"} in the plan's epilogue, or promotion.scale, uses both)",
+                             block_scales = "an instruction with block scales uses it";
+  return std::to_array<GemmOperandInfo>(
+      {{.id = GemmOperand::a, .name = "a", .rows = always, .type_key = "a_type"},
+       {.id = GemmOperand::b, .name = "b", .cols = always, .type_key = "b_type"},
+       {.id = GemmOperand::c,
+        .name = "c",
+        .optional = &GemmInputs::c,
+        .rows = always,
+        .cols = always,
+        .used_by = R"({"op": "beta_c"} in the plan's epilogue adds it; named plans add it, too)"},
+       {.id = GemmOperand::bias,
+        .name = "bias",
+        .optional = &GemmInputs::bias,
+        .cols = always,
+        .used_by = R"({"op": "bias"} in the plan's epilogue adds it)"},
+       {.id = GemmOperand::scale_a,
+        .name = "scale_a",
+        .optional = &GemmInputs::scale_a,
+        .rows = OperandCut::unless_single,
+        .used_by = scales},
+       {.id = GemmOperand::scale_b,
+        .name = "scale_b",
+        .optional = &GemmInputs::scale_b,
+        .cols = OperandCut::if_as_many,
+        .used_by = scales},
+       {.id = GemmOperand::sfa,
+        .name = "sfa",
+        .optional = &GemmInputs::sfa,
+        .rows = always,
+        .type_key = "sf_type",
+        .used_by = block_scales},
+       {.id = GemmOperand::sfb,
+        .name = "sfb",
+        .optional = &GemmInputs::sfb,
+        .cols = always,
+        .type_key = "sf_type",
+        .used_by = block_scales}});
+}();
+static_assert(are_in_enum_order(gemm_operands));
+constexpr const GemmOperandInfo& info(GemmOperand operand) { return gemm_operands[static_cast<size_t>(operand)]; }
+
+/// The operand; nullptr if the inputs do not have it.
+const Matrix* find_operand(const GemmInputs& inputs, GemmOperand operand);
+void set_operand(GemmInputs& inputs, GemmOperand operand, Matrix matrix);
 
 /// Selects rows and columns of the product: of A, B and everything that belongs to them; the indices refer to the
 /// inputs. Throws Error for an index outside the product, or outside an operand that is shorter.

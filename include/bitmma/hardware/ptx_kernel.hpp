@@ -53,11 +53,11 @@ KernelShape kernel_shape_of(std::span<const State> cases);
 struct KernelSlot {
   FieldRule rule = {};
   int64_t offset_bytes = 0;  // from the first byte of the case
-  /// Of an array: bytes from one row of its last extent to the next. Images and Tensor Memory are padded to those.
+  /// For an array: bytes from one row of its last extent to the next. Images and Tensor Memory are padded to these.
   int64_t row_bytes = 0;
 };
 
-/// A 32-bit number that the instruction value says, at a fixed place of a parameter.
+/// A 32-bit number of the instruction value, at a fixed place of a parameter.
 struct KernelNumber {
   uint32_t number = 0;
   int64_t offset_bytes = 0;

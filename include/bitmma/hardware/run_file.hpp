@@ -30,7 +30,10 @@ struct FileOnGpu {
 };
 FileOnGpu compare_with_model(std::string path, const VectorFile& from_gpu);
 
-/// {"file", "cases", "outputs", "mismatches", "cases_with_mismatches", "refused"}, and what describe tells of a
+/// True if an output of a file differs, or a case is refused by the model. Throws Error if nothing was compared.
+bool differ_from_model(const std::vector<FileOnGpu>& files);
+
+/// {"file", "cases", "outputs", "mismatches", "cases_with_mismatches", "refused"}, and the report of a
 /// comparison with mismatches; a refused case is {"case", "violations"}. No text where the GPU and the model agree.
 Report describe(const FileOnGpu& file);
 /// {"gpu", "capability", "driver", "cuda", "files", "cases", "outputs", "mismatches", "refused"}.

@@ -194,7 +194,11 @@ struct Launch {
   Memory* memory = nullptr;
   int threads = 1;
   bool checks = true;  // check reads of unwritten memory and races; bounds and alignment are always checked
-  RaceCheck races = RaceCheck::fault;       // in shared memory, where `checks` are on
+  RaceCheck races = RaceCheck::fault;  // in shared memory, where `checks` are on
+  /// For kernels that read %clock, %clock64, %globaltimer, %smid, %nsmid or %envreg: a GPU's values vary from run to
+  /// run. With a number the clocks begin at it in each warp and count its instructions; %smid is the number of the
+  /// cluster modulo %nsmid, which is 132. Nothing: such kernels are refused.
+  std::optional<uint64_t> clock = {};
   uint64_t most_steps = uint64_t{1} << 36;  // limit of instructions per block, after which the launch counts as hanging
   /// Limit of the memory that bitmma takes for the blocks of one cluster: registers, shared and local memory and their
   /// checks. Host threads that would need more are not started.
@@ -205,9 +209,12 @@ struct Launch {
 struct [[nodiscard]] LaunchReport {
   uint64_t thread_instructions = 0;
   bool was_stopped = false;  // by ThreadTrace::step
+  /// What the kernel printed with printf, in the order of blocks and warps.
+  std::string printed = {};
   /// What PTX leaves undefined and the launch did, the first occurrence of each: a read of an accumulator before
   /// wgmma.wait_group; lanes of a warp that store different values to one address; blocks that use the same global
-  /// memory, so that their order decides bits; races in shared memory that are no faults.
+  /// memory, so that their order decides bits; races in shared memory that are no faults; a load of unwritten memory
+  /// whose value decides no address, no branch and no byte of global memory.
   std::vector<Violation> warnings = {};
 };
 

@@ -18,7 +18,6 @@ struct KernelOpcode {
   /// "product", "sum", "difference", "quotient", "reciprocal". Empty: nothing.
   std::string_view contraction = {};
   bool acts = false;  // affects memory, other lanes or the flow of control
-  bool runs = true;   // false: bitmma run refuses every form of it
 
   bool operator==(const KernelOpcode&) const = default;
 };

@@ -10,23 +10,46 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "bitmma/layout/swizzle.hpp"
 
 namespace bitmma {
 
+/// The type of the elements, by its number in .elemtype. b4x16 are 4 bits, packed also in shared memory; b4x16_p64 and
+/// b6x16_p32 are 4 and 6 bits, of which 16 take 16 bytes in shared memory. Source: PTX ISA, tensormap.replace.
+enum class TensorMapType : uint8_t {
+  // clang-format off
+  u8, u16, u32, s32, u64, s64, f16, f32, f32_ftz, f64, bf16, tf32, tf32_ftz, b4x16, b4x16_p64, b6x16_p32,
+  // clang-format on
+};
+
+/// In the order of the enumeration.
+inline constexpr std::array<std::string_view, 16> tensor_map_types{
+    "u8",      "u16", "u32",  "s32",  "u64",      "s64",   "f16",       "f32",
+    "f32_ftz", "f64", "bf16", "tf32", "tf32_ftz", "b4x16", "b4x16_p64", "b6x16_p32"};
+/// Nothing for a name that no type has.
+constexpr std::optional<TensorMapType> tensor_map_type_named(std::string_view name) {
+  for (std::size_t i = 0; i < tensor_map_types.size(); ++i) {
+    if (tensor_map_types[i] == name) return static_cast<TensorMapType>(i);
+  }
+  return std::nullopt;
+}
+
 /// The dimensions are in the driver's order: the innermost first. Source: CUDA driver API, cuTensorMapEncodeTiled.
 struct TensorMap {
-  int element_bytes = 2;                    // 1, 2, 4 or 8
+  int element_bytes = 2;                    // 1, 2, 4 or 8; not read if `type` is there
   std::vector<int64_t> sizes = {};          // extents of 1 to 5 dimensions, in elements
   std::vector<int64_t> strides_bytes = {};  // of all dimensions except the innermost; multiples of 16
   std::vector<int64_t> box = {};            // elements that one copy spans, at most 256 per dimension
   std::vector<int64_t> element_strides =
       {};                           // 1 to 8, innermost 1: a copy moves ceil(n / stride) of n in the box; empty: 1
-  Swizzle swizzle = Swizzle::none;  // of the box in shared memory; its rows then have this width; not 128-atom32
+  Swizzle swizzle = Swizzle::none;  // of the box in shared memory; its rows then have this width
   bool fills_with_nan = false;      // value of elements outside the tensor: words 0x7FF7 if true, otherwise zero
+  std::optional<TensorMapType> type = {};  // nothing: only the size is known, and reductions by the map are refused
 
   bool operator==(const TensorMap&) const = default;
 };
@@ -36,8 +59,9 @@ void require_tensor_map(const TensorMap& map, int64_t memory_bytes);
 
 constexpr std::size_t tensor_map_bytes = 128;
 
-/// The map of a tensor at an address of global memory, as kernels get it in a parameter or in memory. NVIDIA does not
-/// publish its encoding; this one is bitmma's. Throws Error for a map that the driver refuses.
+/// The map of a tensor at an address of global memory, as kernels get it in a parameter or in memory: the bytes that
+/// the driver gives, except those of elements of 4 and 6 bits and of a 128-atom32 swizzle, which no GPU here accepts.
+/// Throws Error for a map that the driver refuses.
 std::array<uint8_t, tensor_map_bytes> encode_tensor_map(const TensorMap& map, uint64_t address);
 
 }  // namespace bitmma

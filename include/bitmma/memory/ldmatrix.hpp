@@ -16,6 +16,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "bitmma/memory/fragment.hpp"
@@ -43,6 +44,9 @@ struct LdMatrixElement {
 void require_legal(const LdMatrix& move);
 /// "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16".
 std::string print(const LdMatrix& move);
+/// The inverse, for qualifiers in any order, .shared::cta and generic addresses. Throws Error for every wrong, repeated
+/// and missing qualifier.
+LdMatrix parse_ldmatrix(std::string_view text);
 
 /// The place of an element in the registers. This and the next two functions throw Error if `move` is illegal or an
 /// index is out of range.

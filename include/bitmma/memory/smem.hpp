@@ -119,7 +119,7 @@ Matrix gather_transposed(std::span<const uint8_t> image, const SmemMap& map, For
 void scatter(const Matrix& values, const SmemMap& map, std::span<uint8_t> image, std::string_view operand);
 
 /// Appends warnings about the matrix's descriptor, each naming `operand`.
-void append_warnings(std::vector<Violation>& found, std::string_view operand, const SmemMatrix& matrix);
+void append_warnings(std::vector<Violation>& list, std::string_view operand, const SmemMatrix& matrix);
 
 /// One more than the highest byte that the matrix uses: the image size that it needs.
 int64_t end_byte(const SmemMap& map);

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-// softmax(Q K^T * scale) V as FlashAttention-2 computes it on a GPU, bit for bit: the forward kernels of PyTorch 2.11
-// (backend FLASH_ATTENTION of scaled_dot_product_attention).
+// softmax(Q K^T * scale) V, bit for bit: the forward kernels of PyTorch 2.11 behind scaled_dot_product_attention, which
+// are FlashAttention-2, the memory-efficient kernel and two kernels of cuDNN.
 //
 //   const AttentionShape shape{.heads = 8, .kv_heads = 8, .queries = 1024, .keys = 1024, .head_size = 128};
 //   const Attention result = attention(attention_plan(shape, {.causal = true}), shape, q, k, v);
 //
-// A thread block takes a tile of queries and goes through tiles of keys, the last ones first. For one query:
+// A thread block takes a tile of queries and goes through tiles of keys. FlashAttention-2 takes the last ones first,
+// and computes for one query:
 //
 //   s = chain of m16n8k16 over the head size         m = the largest s so far
 //   p = exp2f(s * scale2 - m * scale2)               two products and a difference, each rounded
@@ -13,8 +14,8 @@
 //   at a new largest score: r = exp2f((m_old - m) * scale2), sum = fma(sum, r, p0) + p1 + ..., o = o * r
 //
 // then sum = (lane 0 + lane 2) + (lane 1 + lane 3), and the output is o * (1 / sum), rounded to the type of Q. With few
-// queries the keys are split: each part gives such outputs in f32, and a second kernel joins them. Source: measured on
-// an H100 and an H200 (docs/operators.md).
+// queries the keys are split: each part gives such outputs in f32, and a second kernel joins them. The steps of the
+// other kernels differ in order and rounding (docs/operators.md). Source: measured on an H100 and an H200.
 #pragma once
 
 #include <optional>
@@ -39,7 +40,7 @@ enum class AttentionKernel : uint8_t {
   flash_2,           // FLASH_ATTENTION: pytorch_flash::flash_fwd_kernel, flash_fwd_splitkv_kernel
   memory_efficient,  // EFFICIENT_ATTENTION: fmha_cutlassF_*_aligned_*_rf_sm80, of head sizes up to 128
   cudnn,             // CUDNN_ATTENTION: cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_7_64x128x*
-                     // of several queries, or the next, where recordings tell which one runs
+                     // of several queries; else the next kernel, if recordings decide it
   cudnn_sm80,        // of one query: *_sdpa_sm80_flash_fprop_wmma_f16_knob_{2_64x32,3_64x64}x{64,128}
 };
 
@@ -84,8 +85,8 @@ AttentionPlan attention_plan(const AttentionShape& shape, const AttentionOptions
 std::string print(const AttentionPlan& plan);
 
 /// Q is heads * queries x head_size, K and V are kv_heads * keys x head_size, all f16 or all bf16, or with the
-/// memory-efficient kernel all f32. The same bits for
-/// any number of threads. Throws Error when shapes or types do not agree.
+/// memory-efficient kernel all f32. The same bits for any number of threads. Throws Error when shapes or types do not
+/// agree.
 Attention attention(const AttentionPlan& plan, const AttentionShape& shape, const Matrix& q, const Matrix& k,
                     const Matrix& v, int threads = 1);
 

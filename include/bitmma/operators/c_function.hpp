@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Functions of C's <math.h> on float as compilers for NVIDIA GPUs compile them, bit for bit. They are straight-line
-// code around the instructions of math_instruction.hpp: other compiler flags give other bits for the same name.
+// code around the instructions of math_instruction.hpp: the same name gives other results with other compiler flags.
 //
 //   compute(parse_c_function("expf"), 0x41200000)                     e^10 by CUDA's expf: 0x46AC14EF
 //   compute(parse_c_function("expf@cuda_13_fast_math"), 0x41200000)   with -use_fast_math: 0x46AC14F0
 //   compute(parse_c_function("tl.exp"), 0x41200000)                   in a Triton kernel: 0x46AC14F0
 //
 // Source: the PTX and SASS that the compilers emit for sm_90a; see math/evidence.hpp for comparisons with a GPU. NaN
-// results are 0x7FFFFFFF. A kernel that adds to a result may get other bits: if a function ends with a product without
+// results are 0x7FFFFFFF. A kernel that adds to a result may differ: if a function ends with a product without
 // a rounding modifier, the compiler contracts it with the sum into one fma, as in `sigmoid`.
 #pragma once
 

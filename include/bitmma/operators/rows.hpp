@@ -8,7 +8,7 @@
 //   const Matrix y = elementwise("silu", x);
 //
 // Which thread adds which elements depends on the number of columns, on the type, and, for rows whose bytes are no
-// multiple of 16, on the place of the row in memory: RowsOf tells it for rows that were taken out of a matrix. Source:
+// multiple of 16, on the place of the row in memory: RowsOf gives it for rows that were cut out of a matrix. Source:
 // measured on an H100 and an H200 (docs/operators.md).
 #pragma once
 

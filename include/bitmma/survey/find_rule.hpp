@@ -110,6 +110,6 @@ class RuleSearch {
 
 /// Every fact of `row` that the results contradict, compared with the surviving rule nearest to the row: "fraction
 /// bits: the row says 24, the results say 25". Empty if the row reproduces every observed bit.
-std::vector<std::string> differences(const AccumulatorModel& row, const FoundRule& found);
+std::vector<std::string> differences(const AccumulatorModel& row, const FoundRule& result);
 
 }  // namespace bitmma

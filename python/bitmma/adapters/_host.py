@@ -16,26 +16,26 @@ name matters."""
 def look_up(module: str, name: str) -> Any:
     """The object of a dotted name, or None."""
     try:
-        found: Any = importlib.import_module(module)
+        value: Any = importlib.import_module(module)
     except ImportError:
         return None
     for part in name.split("."):
-        found = getattr(found, part, None)
-    return found
+        value = getattr(value, part, None)
+    return value
 
 
 def differences(needs: Needs) -> Iterator[tuple[str, str, str]]:
     """For every difference: the name, what the installed host has, and what the adapter needs."""
     for module, names in needs.items():
         for name, parameters in names.items():
-            found = look_up(module, name)
-            if found is None:
+            value = look_up(module, name)
+            if value is None:
                 yield f"{module}.{name}", "nothing", "there" if parameters is None else "a function"
             elif parameters is not None:
                 try:
-                    seen = ", ".join(inspect.signature(found).parameters)
+                    seen = ", ".join(inspect.signature(value).parameters)
                 except (TypeError, ValueError):
-                    seen = f"{type(found).__name__} without a signature"
+                    seen = f"{type(value).__name__} without a signature"
                 if seen != (legal := ", ".join(parameters.split())):
                     yield f"{module}.{name}", f"({seen})", f"({legal})"
 

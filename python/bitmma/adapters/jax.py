@@ -50,6 +50,13 @@ from .._gemm import gemm
 from .._mma import Instruction, mma, tcgen05, wgmma
 from ._host import Needs, Patches, differences, look_up
 
+__all__ = ["install", "uninstall", "use"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 _tested = "0.10.2"
 _folder = "jax._src.pallas.mosaic_gpu"
 
@@ -83,25 +90,25 @@ _scaled_kinds = {
 
 
 def _named(names: dict[str, str], dtype: Any, what: str) -> str:
-    found = names.get(np.dtype(dtype).name)
-    if found is None:
+    format = names.get(np.dtype(dtype).name)
+    if format is None:
         raise refuse(what, np.dtype(dtype).name, ", ".join(names))
-    return found
+    return format
 
 
-def _legal(one: Instruction, settings: _Settings, m: int, k: int) -> Instruction:
+def _legal(instruction: Instruction, settings: _Settings, m: int, k: int) -> Instruction:
     """The instruction, if the target has it, and if rows and K of the tile are multiples of the instruction's."""
-    wrong = [row for row in one.violations(settings.target) if row.severity == "error"]
-    for name, seen, size in (("M", m, one.m), ("K", k, one.k)):
+    wrong = [row for row in instruction.violations(settings.target) if row.severity == "error"]
+    for name, seen, size in (("M", m, instruction.m), ("K", k, instruction.k)):
         if seen == 0 or seen % size:
-            wrong += refuse(name, seen, f"a multiple of {size}, {name} of {one}").violations
+            wrong += refuse(name, seen, f"a multiple of {size}, {name} of {instruction}").violations
     if wrong:
         raise Error(wrong)
-    return one
+    return instruction
 
 
 def _chain(
-    one: Instruction,
+    instruction: Instruction,
     settings: _Settings,
     a: np.ndarray,
     b: np.ndarray,
@@ -115,29 +122,29 @@ def _chain(
     a [.., M, K], or a sparse A in stored form [.., M, K / 2], b [K, N], acc [.., M, N]; scale_a [M, K / block], scale_b
     [K / block, N], metadata [M, K / chunk].
     """
-    if scale_a is None and metadata is None and one.d != "s32":  # plans cannot start s32 from C
+    if scale_a is None and metadata is None and instruction.d != "s32":  # plans cannot start s32 from C
         plan = {
-            "target": settings.target or ("sm_90a" if one.family == "wgmma" else "sm_100a"),
-            "instruction": str(one),
-            "types": {"a": one.a, "b": one.b, "d": one.d},
-            "output": {"type": one.d},
+            "target": settings.target or ("sm_90a" if instruction.family == "wgmma" else "sm_100a"),
+            "instruction": str(instruction),
+            "types": {"a": instruction.a, "b": instruction.b, "d": instruction.d},
+            "output": {"type": instruction.d},
         }
-        if one.family == "wgmma":
+        if instruction.family == "wgmma":
             del plan["types"]  # its name says them
         return np.asarray(gemm(a, b, plan if acc is None else {**plan, "start": "c"}, c=acc, threads=settings.threads))
-    steps = b.shape[0] // one.k
+    steps = b.shape[0] // instruction.k
 
     def step(operand: np.ndarray, i: int, name: str) -> np.ndarray:
         size = operand.shape[-1] // steps
         if size * steps != operand.shape[-1]:
-            raise refuse(name, f"{operand.shape[-1]} along K", f"a multiple of {steps}, K / {one.k}")
+            raise refuse(name, f"{operand.shape[-1]} along K", f"a multiple of {steps}, K / {instruction.k}")
         return operand[..., i * size : (i + 1) * size]
 
     for i in range(steps):
         acc = mma(
-            one,
+            instruction,
             step(a, i, "a"),
-            b[i * one.k : (i + 1) * one.k],
+            b[i * instruction.k : (i + 1) * instruction.k],
             acc,
             target=settings.target,
             scale_a=None if scale_a is None else step(scale_a, i, "a_scale"),
@@ -217,9 +224,11 @@ def _parts(n: int) -> list[tuple[int, int]]:
 def _wgmma_product(settings: _Settings, acc: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """acc [M, N] + a [M, K] b [K, N] by wgmma: one instruction for every 64 rows."""
     (m, n), k = acc.shape, b.shape[0]
-    one = _wgmma_of(settings, _Tile(m, n, k, acc.dtype, a.dtype, b.dtype))
-    blocks = m // one.m
-    return _chain(one, settings, a.reshape(blocks, one.m, k), b, acc.reshape(blocks, one.m, n)).reshape(m, n)
+    instruction = _wgmma_of(settings, _Tile(m, n, k, acc.dtype, a.dtype, b.dtype))
+    blocks = m // instruction.m
+    return _chain(
+        instruction, settings, a.reshape(blocks, instruction.m, k), b, acc.reshape(blocks, instruction.m, n)
+    ).reshape(m, n)
 
 
 def _tcgen05_product(

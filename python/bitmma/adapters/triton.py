@@ -27,6 +27,11 @@ from bitmma._errors import refuse, shown
 
 __all__ = ["Compiled", "Launched", "use"]
 
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 CAPABILITIES = {"sm_80": 80, "sm_86": 86, "sm_89": 89, "sm_90a": 90, "sm_100a": 100, "sm_120a": 120}
 SHARED_BYTES = {80: 166912, 86: 101376, 89: 101376, 90: 232448, 100: 232448, 120: 101376}
 """Limit per block. Source: CUDA C++ programming guide, technical specifications by compute capability, less 1 KiB."""
@@ -127,19 +132,19 @@ class Launcher:
     ) -> None:
         used, kernel = self.config.active.used, loaded.kernel
         used.note(loaded)
-        given: list[Any] = []
+        values: list[Any] = []
         descriptors = iter(getattr(self.metadata, "tensordesc_meta", None) or ())
         for value, kind in zip(arguments, self.kinds, strict=True):
-            given += self._given(value, kind, descriptors)
+            values += self._given(value, kind, descriptors)
         grid = (int(x), int(y), int(z))
         blocks = grid[0] * grid[1] * grid[2]
         if blocks == 0:
             return
         for size in (self.metadata.global_scratch_size, self.metadata.profile_scratch_size):
-            given.append(np.zeros(blocks * size, np.uint8) if size > 0 else None)
-        del given[len(kernel.parameters) :]  # releases before 3.6 pass less scratch memory
+            values.append(np.zeros(blocks * size, np.uint8) if size > 0 else None)
+        del values[len(kernel.parameters) :]  # releases before 3.6 pass less scratch memory
         count = kernel[grid, 32 * self.metadata.num_warps, self.metadata.shared](
-            *given, threads=used.threads, checks=used.checks
+            *values, threads=used.threads, checks=used.checks
         )
         used.launches.append(Launched(kernel.name, grid, count))
 

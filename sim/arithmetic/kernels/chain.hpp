@@ -98,8 +98,8 @@ inline uint32_t bits_at(const uint64_t* bits, int first, int count) {
 /// Decodes all rows of A, the last one repeatedly up to a multiple of chain_rows. Steps that follow each other in K
 /// are decoded together. `Layout` stores numbers of some terms, and signs of a step, in the job's arrays.
 template <int bytes, typename Layout, bool small = false>
-BITMMA_INLINE void decode_rows_of_a(const ChainDecoding& given) {
-  const ChainDecoding job = given;
+BITMMA_INLINE void decode_rows_of_a(const ChainDecoding& args) {
+  const ChainDecoding job = args;
   constexpr int lanes = bytes / 4, rows_ahead = 4;
   ChainNumbers<bytes, small> numbers;
   for (int row = 0; row < round_up(job.lines, chain_rows); ++row) {
@@ -155,9 +155,9 @@ BITMMA_INLINE void decode_chain_a(const ChainDecoding& job) {
 
 /// Decodes all strips of one row of B, reading the row from end to end.
 template <int bytes>
-BITMMA_INLINE void decode_chain_b(const ChainDecoding& given) {
+BITMMA_INLINE void decode_chain_b(const ChainDecoding& args) {
   using I32 = typename Vectors<bytes>::I32;
-  const ChainDecoding job = given;
+  const ChainDecoding job = args;
   constexpr int lanes = bytes / 4, strip = 2 * lanes;
   const auto words = static_cast<size_t>(job.decoded_steps);
   ChainNumbers<bytes> numbers[2];
@@ -428,8 +428,8 @@ struct ChainSteps {
 };
 
 template <int bytes, bool two_parts, bool plain, Format output>
-BITMMA_INLINE void sum_chain(const ChainSum& given) {
-  const ChainSum job = given;
+BITMMA_INLINE void sum_chain(const ChainSum& args) {
+  const ChainSum job = args;
   constexpr int together = many_registers<bytes> && plain ? 4 : 2;
   static_assert(chain_rows % together == 0);
   for (int row = job.first_row; row < job.first_row + job.rows; row += together)

@@ -81,8 +81,8 @@ BITMMA_INLINE void decode_codes(const Decoding& job, int row, int first, int end
 }
 
 template <int bytes, bool of_row, bool normal>
-BITMMA_INLINE bool decode_rows(const Decoding& given) {
-  const Decoding job = given;  // a copy that the stores cannot alias
+BITMMA_INLINE bool decode_rows(const Decoding& args) {
+  const Decoding job = args;  // a copy that the stores cannot alias
   // Rows end with eight codes; no vector may read beyond them.
   constexpr int lanes = bytes / 4, small_bytes = std::min(bytes, 32);
   const int whole_lanes = bytes > small_bytes ? job.cols / lanes * lanes : 0;
@@ -97,8 +97,8 @@ BITMMA_INLINE bool decode_rows(const Decoding& given) {
 
 /// Sixteen columns, with at most 32 rows: their words of signs stay in registers.
 template <int bytes, bool normal>
-BITMMA_INLINE bool decode_sixteen_cols(const Decoding& given) {
-  const Decoding job = given;
+BITMMA_INLINE bool decode_sixteen_cols(const Decoding& args) {
+  const Decoding job = args;
   typename Vectors<bytes>::I32 largest{};
   DecodedNumbers<bytes> numbers;
   for (int first = 0; first < 16; first += bytes / 4) {

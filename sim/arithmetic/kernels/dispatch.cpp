@@ -121,13 +121,13 @@ std::atomic<const Kernels*>& in_use() {
 
 std::span<const Kernels* const> supported_kernels() {
   static const std::vector<const Kernels*> tables = [] {
-    std::vector<const Kernels*> found;
+    std::vector<const Kernels*> supported;
 #if defined(__x86_64__)
-    if (has(CpuLevel::v4)) found.push_back(&v4::table);
-    if (has(CpuLevel::v3)) found.push_back(&v3::table);
+    if (has(CpuLevel::v4)) supported.push_back(&v4::table);
+    if (has(CpuLevel::v3)) supported.push_back(&v3::table);
 #endif
-    found.push_back(&baseline::table);
-    return found;
+    supported.push_back(&baseline::table);
+    return supported;
   }();
   return tables;
 }

@@ -11,12 +11,13 @@
 //
 //   F = 2, E = 0: u = 1/4; a * b = 0.8 adds 3 u, a * b = -0.8 adds -4 u
 //
-// Truncation toward zero is not floor, but both differ by the same number for all negative products if b is stored a
+// Truncation toward zero is not floor. But both differ by the same number for all negative products if b is stored a
 // little larger: b * (1 + d), where d is at most 2^-40. A product has at most 22 bits, so it is at least 2^-22 of
-// itself away from any multiple of u that it is not equal to, and d moves it across none; a negative product that is a
-// multiple of u falls below it. Now each negative product adds one u less than its truncation does. Their number is
-// counted from signs, and added to the accumulator's bits as an integer, for the lowest bit is u. Zeros count as well:
-// they are numbers far below every unit, with a sign.
+// itself away from every multiple of u that it does not equal, and d moves it across none of them. A negative product
+// that is a multiple of u falls below it. So each negative product adds one u less than its truncation does.
+//
+// The negative products are counted from their signs. Their number is added to the accumulator's bits as an integer,
+// because the lowest bit is u. Zeros count as well: they are numbers far below every unit, with a sign.
 //
 // C is the first term, as fma(C, 1 + 2^-27, M), and one more is added if it is negative. The accumulator minus M is the
 // exact sum, which is rounded and is C of the next step. If F is at most 13, all of this fits floats: M = 1.5 * 2^23 u,
@@ -367,10 +368,10 @@ BITMMA_INLINE void decode_fma_chain_a(const ChainDecoding& job) {
 
 /// Decodes all strips of four rows of B at a time, which share a word of signs.
 template <int bytes, typename Number, bool narrow>
-BITMMA_INLINE void decode_fma_chain_b(const ChainDecoding& given) {
+BITMMA_INLINE void decode_fma_chain_b(const ChainDecoding& args) {
   using Layout = FmaLayout<bytes, Number>;
   using I32 = typename Vectors<bytes>::I32;
-  const ChainDecoding job = given;
+  const ChainDecoding job = args;
   constexpr int lanes = bytes / 4, strip = Layout::strip;
   constexpr size_t words = strip * sizeof(Number) / 4;
   int64_t end_of_k = 0;
@@ -888,8 +889,8 @@ BITMMA_INLINE void sum_fma_rows(const ChainSum& job) {
 }
 
 template <int bytes, typename Number, bool narrow, Format output>
-BITMMA_INLINE void sum_fma_chain(const ChainSum& given) {
-  const ChainSum job = given;
+BITMMA_INLINE void sum_fma_chain(const ChainSum& args) {
+  const ChainSum job = args;
   sum_fma_rows<bytes, Number, narrow, output>(job);
 }
 

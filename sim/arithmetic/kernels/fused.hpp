@@ -248,8 +248,8 @@ struct FusedSteps {
 };
 
 template <int bytes, bool dense, bool two_parts, Format output>
-BITMMA_INLINE bool sum_fused(const FusedSum& given) {
-  const FusedSum job = given;  // a copy that stores cannot alias, so that it stays in registers
+BITMMA_INLINE bool sum_fused(const FusedSum& args) {
+  const FusedSum job = args;  // a copy that stores cannot alias, so that it stays in registers
   using Two = FusedSteps<bytes, 2, dense, two_parts, output>;
   using One = FusedSteps<bytes, 1, dense, two_parts, output>;
   constexpr auto special = static_cast<int32_t>(info(output).exponent_mask());

@@ -211,8 +211,8 @@ struct GroupSteps {
 };
 
 template <int bytes>
-BITMMA_INLINE bool sum_groups(const GroupSum& given) {
-  const GroupSum job = given;
+BITMMA_INLINE bool sum_groups(const GroupSum& args) {
+  const GroupSum job = args;
   if constexpr (bytes > 32) {  // half a vector is enough
     if (job.cols <= 16) return sum_groups<32>(job);
   }

@@ -54,8 +54,8 @@ BITMMA_INLINE void sum_rows(const IntegerSum& job, int row, int first) {
 }
 
 template <int bytes, bool pairs>
-BITMMA_INLINE void sum_terms(const IntegerSum& given) {
-  const IntegerSum job = given;
+BITMMA_INLINE void sum_terms(const IntegerSum& args) {
+  const IntegerSum job = args;
   constexpr int lanes = bytes / 4;
   for (int first = 0; first < job.cols; first += lanes) {
     int row = 0;
@@ -71,8 +71,8 @@ BITMMA_INLINE void sum_integers(const IntegerSum& job) {
 }
 
 template <int bytes>
-BITMMA_INLINE void sum_popcounts(const PopcountSum& given) {
-  const PopcountSum job = given;
+BITMMA_INLINE void sum_popcounts(const PopcountSum& args) {
+  const PopcountSum job = args;
   using I32 = typename Vectors<bytes>::I32;
   using U32 = typename Vectors<bytes>::U32;
   constexpr int lanes = bytes / 4;

@@ -194,13 +194,15 @@ struct ChainDecoding {
   std::span<const ChainStep> steps;  // at most most_chain_terms
   int decoded_steps;                 // for which the arrays have room
   int shift;                         // of pairs
-  // A: rows of `stride`, and the last one again up to a multiple of chain_rows; an exponent in both halves of its word;
-  // a word of signs per step and row.
+  // A: rows of `stride`; the last row is repeated up to a multiple of chain_rows. A word holds an exponent in both of
+  // its halves. Each step and row has a word of signs.
+
   // B: strips of columns with `stride` terms each, one more than needed, so that strips do not compete for a cache set.
-  // A word has the exponent of the left half of a strip in its lower half, and that of the right half in its
-  // upper half. As many words of signs per step as a strip has columns.
-  // fma_chain.hpp has numbers of number_words and more words of signs, sign_words times as many; loops with exponents
-  // of 8 bits keep those of two rows in one word.
+  // A word holds the exponent of the left half of a strip in its lower half and that of the right half in its upper
+  // half. Each step has as many words of signs as a strip has columns.
+
+  // In fma_chain.hpp a number takes number_words words, and there are sign_words times as many words of signs. Loops
+  // with exponents of 8 bits keep those of two rows in one word.
   int stride;
   int32_t* number;  // pairs, or the bits of numbers
   int32_t* exponent;
@@ -262,7 +264,8 @@ struct WarpSum {
     DecodeConstants format;
     bool normal;  // as in Decoding
     const uint32_t* codes;
-    // Of the scale of each row or column; nullptr: there are none. With scales, `places` is a multiple of 16.
+    // Those of the scale of each row or column; nullptr: there are no scales. With scales, `places` is a multiple
+    // of 16.
     const int32_t* exponents;
   };
   Side of_rows, of_cols;

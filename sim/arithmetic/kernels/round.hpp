@@ -58,8 +58,8 @@ BITMMA_INLINE void normalise(typename Vectors<bytes>::U64& number, typename Vect
   using U64 = typename Vectors<bytes>::U64;
 #if BITMMA_X86_BUILTINS
   if constexpr (bytes == 64) {
-    const auto one = reinterpret_cast<I64>(number | 1);  // so that the count stays below 64
-    moved = __builtin_ia32_vplzcntq_512_mask(one, one, static_cast<uint8_t>(~0));
+    const auto nonzero = reinterpret_cast<I64>(number | 1);  // so that the count stays below 64
+    moved = __builtin_ia32_vplzcntq_512_mask(nonzero, nonzero, static_cast<uint8_t>(~0));
     number <<= reinterpret_cast<U64>(moved);
     return;
   }

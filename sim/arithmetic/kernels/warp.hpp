@@ -130,8 +130,8 @@ BITMMA_INLINE bool decode_warp_cols(const WarpSum& job, WarpNumbers& to) {
 }
 
 template <Format output>
-BITMMA_INLINE bool sum_warp(const WarpSum& given) {
-  const WarpSum job = given;
+BITMMA_INLINE bool sum_warp(const WarpSum& args) {
+  const WarpSum job = args;
   WarpNumbers numbers;
   if (job.of_rows.normal ? decode_warp_rows<true>(job, numbers) : decode_warp_rows<false>(job, numbers)) return true;
   if (job.of_cols.normal ? decode_warp_cols<true>(job, numbers) : decode_warp_cols<false>(job, numbers)) return true;

@@ -10,8 +10,8 @@ namespace {
 
 /// The instruction's row for `field`, or nullptr if it has none.
 const FieldRule* find_rule(const Request& request, Field field) {
-  const auto found = std::ranges::find(request.fields, field, &FieldRule::field);
-  return found == request.fields.end() ? nullptr : &*found;
+  const auto rule = std::ranges::find(request.fields, field, &FieldRule::field);
+  return rule == request.fields.end() ? nullptr : &*rule;
 }
 
 KernelSlot slot_of(const Request& request, const FieldRule& rule, int64_t offset_bytes) {

@@ -57,13 +57,14 @@ constexpr auto fields_of_mma_sync = std::to_array<NamedField<MmaSync>>({
 
 std::span<const NamedField<MmaSync>> instruction_fields(const MmaSync&) { return fields_of_mma_sync; }
 
-MmaSync defaults_for(const MmaSync& given, const IsGiven& is_given) {
-  const Format a = is_given("a") ? given.a : MmaSync{.kind = given.kind}.a;
+MmaSync defaults_for(const MmaSync& values, const IsGiven& is_given) {
+  const Format a = is_given("a") ? values.a : MmaSync{.kind = values.kind}.a;
   const bool is_integer = info(a).kind != NumberKind::floating;
-  const Format d = is_given("d") ? given.d : is_integer ? Format::s32 : a == Format::f64 ? Format::f64 : Format::f32;
-  MmaSync fields{.kind = given.kind, .m = given.m, .d = d, .a = a, .sparse = given.sparse};
+  const Format d = is_given("d") ? values.d : is_integer ? Format::s32 : a == Format::f64 ? Format::f64 : Format::f32;
+  MmaSync fields{.kind = values.kind, .m = values.m, .d = d, .a = a, .sparse = values.sparse};
   if (is_given("scale_vec"))
-    fields = {.kind = given.kind, .m = given.m, .d = d, .a = a, .sparse = given.sparse, .scale_vec = given.scale_vec};
+    fields = {
+        .kind = values.kind, .m = values.m, .d = d, .a = a, .sparse = values.sparse, .scale_vec = values.scale_vec};
   return fields;
 }
 

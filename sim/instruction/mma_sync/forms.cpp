@@ -128,14 +128,14 @@ bool fits(const Form& form, const MmaSync& instruction) {
 }
 
 /// Refuses every property in which the instruction differs from the nearest row, with the values of such rows.
-void refuse_misfits(Checker& check, const MmaSync& instruction, std::span<const Form* const> nearest) {
+void refuse_misfits(InstructionChecker& check, const MmaSync& instruction, std::span<const Form* const> nearest) {
   for (const Property& wrong : properties) {
     if (wrong.fits(*nearest.front(), instruction)) continue;
     std::vector<std::string> legal;
     for (const Form* form : nearest) {
-      std::string one = wrong.legal(*form, instruction);
-      if (!wrong.fits(*form, instruction) && std::ranges::find(legal, one) == legal.end())
-        legal.push_back(std::move(one));
+      std::string value = wrong.legal(*form, instruction);
+      if (!wrong.fits(*form, instruction) && std::ranges::find(legal, value) == legal.end())
+        legal.push_back(std::move(value));
     }
     const bool needs_kind = wrong.field == "atype" && !instruction.kind && info(instruction.a).bits < 8 &&
                             info(instruction.a).kind == NumberKind::floating;
@@ -173,7 +173,7 @@ const Form* find(const MmaSync& instruction) {
 
 std::vector<Violation> violations(const MmaSync& instruction, Target) {
   const Form* form = find(instruction);
-  Checker check(form ? form->source : syntax);
+  InstructionChecker check(form ? form->source : syntax);
   if (!form) {
     const std::vector<const Form*> nearest = nearest_rows(instruction);
     refuse_misfits(check, instruction, nearest);

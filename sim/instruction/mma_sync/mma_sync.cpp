@@ -224,24 +224,24 @@ std::vector<Violation> warnings(const MmaSync& instruction, Target, const State&
 }
 
 std::vector<Choice> choices(const MmaSync& instruction, Target target, const State* state) {
-  std::vector<Choice> found;
+  std::vector<Choice> result;
   const bool is_measured = info(target).adds_as == Target::sm_90a && !instruction.kind;
   if (instruction.sparse && !is_measured) {
-    if (!selects_fp4_pairs(instruction)) found.push_back(Choice::undefined_metadata_mma_sync);
-    else if (info(target).chip != Target::sm_120) found.push_back(Choice::undefined_metadata_mma_sync_fp4);
+    if (!selects_fp4_pairs(instruction)) result.push_back(Choice::undefined_metadata_mma_sync);
+    else if (info(target).chip != Target::sm_120) result.push_back(Choice::undefined_metadata_mma_sync_fp4);
     if (!instruction.has_scales() && !find_evidence(instruction, target))
-      found.push_back(Choice::sparse_as_dense_mma_sync);
+      result.push_back(Choice::sparse_as_dense_mma_sync);
   }
   const auto counts = [&](Format format, Field field) {
     return state ? counts_padding(instruction, format, state->words(field)) : is_padded(instruction, format);
   };
   if (instruction.has_scales() && (counts(instruction.a, Field::a_regs) || counts(instruction.b, Field::b_regs))) {
-    found.push_back(Choice::padding_of_e2m1);
+    result.push_back(Choice::padding_of_e2m1);
   }
-  if (instruction.a == Format::f64 && !is_measured) found.push_back(Choice::f64_nan_words);
+  if (instruction.a == Format::f64 && !is_measured) result.push_back(Choice::f64_nan_words);
   const bool can_clamp = instruction.saturate && instruction.d == Format::s32;
-  if (can_clamp && !is_measured) found.push_back(Choice::one_clamp);
-  return found;
+  if (can_clamp && !is_measured) result.push_back(Choice::one_clamp);
+  return result;
 }
 
 Places places(const MmaSync& instruction, const State& state, Role role) {

@@ -129,11 +129,11 @@ std::span<const NamedField<Tcgen05Mma>> descriptor_field(const Tcgen05Mma&) {
   return idesc;
 }
 
-Tcgen05Mma defaults_for(const Tcgen05Mma& given, const IsGiven& is_given) {
-  return {.kind = given.kind,
-          .cta_group = given.cta_group,
-          .a = is_given("a") ? given.a : natural_input(given.kind),
-          .sparse = given.sparse};
+Tcgen05Mma defaults_for(const Tcgen05Mma& fields, const IsGiven& is_given) {
+  return {.kind = fields.kind,
+          .cta_group = fields.cta_group,
+          .a = is_given("a") ? fields.a : natural_input(fields.kind),
+          .sparse = fields.sparse};
 }
 
 }  // namespace bitmma::family

@@ -140,13 +140,13 @@ int k_of(const Form& form, bool sparse) { return sparse ? form.k_sparse : form.k
 
 /// The kind's row with the instruction's K, or else any row, for properties that they share.
 const Form* find_kind(const Tcgen05Mma& instruction) {
-  const Form* found = nullptr;
+  const Form* match = nullptr;
   for (const Form& form : forms()) {
     if (form.family != Family::tcgen05 || form.kind != instruction.kind) continue;
     if (k_of(form, instruction.sparse) == instruction.k) return &form;
-    if (!found) found = &form;
+    if (!match) match = &form;
   }
-  return found;
+  return match;
 }
 
 /// Every K of the kind, for messages: "64, 96 or 128".
@@ -160,7 +160,7 @@ std::string print_k(const Tcgen05Mma& instruction) {
   return alternatives(all);
 }
 
-void check_shape(const Tcgen05Mma& instruction, const Form& form, Checker& check) {
+void check_shape(const Tcgen05Mma& instruction, const Form& form, InstructionChecker& check) {
   const auto is_of_form = [&](const LegalShape& row) {
     return row.weight_stationary == instruction.weight_stationary && row.cta_group == instruction.cta_group &&
            (instruction.sparse ? row.sparse : row.dense);
@@ -203,7 +203,7 @@ void check_shape(const Tcgen05Mma& instruction, const Form& form, Checker& check
   }
 }
 
-void check_qualifiers(const Tcgen05Mma& instruction, Checker& check) {
+void check_qualifiers(const Tcgen05Mma& instruction, InstructionChecker& check) {
   if (instruction.weight_stationary && instruction.cta_group != 1) {
     check.refuse("cta_group", std::to_string(instruction.cta_group), "1 with .ws", "", table_39);
   }
@@ -270,7 +270,7 @@ std::string print_sizes(const Form& form) {
   return fmt::format("{} or {}; it must be written", fmt::join(names, ", "), last);
 }
 
-void check_scales(const Tcgen05Mma& instruction, const Form& form, Checker& check) {
+void check_scales(const Tcgen05Mma& instruction, const Form& form, InstructionChecker& check) {
   constexpr std::string_view source = "PTX ISA 9.7.16.10.7, Tables 56 and 57";
   if (form.scales.empty()) {
     if (instruction.scale_vec != ScaleVec::unwritten) {
@@ -301,7 +301,7 @@ void check_scales(const Tcgen05Mma& instruction, const Form& form, Checker& chec
   }
 }
 
-void check_operands(const Tcgen05Mma& instruction, Checker& check) {
+void check_operands(const Tcgen05Mma& instruction, InstructionChecker& check) {
   for (const auto& [name, format, transpose] : {std::tuple("transpose_a", instruction.a, instruction.transpose_a),
                                                 std::tuple("transpose_b", instruction.b, instruction.transpose_b)}) {
     if (transpose && info(format).bits < 8) {
@@ -320,16 +320,16 @@ void check_operands(const Tcgen05Mma& instruction, Checker& check) {
 }  // namespace
 
 const Form* find(const Tcgen05Mma& instruction) {
-  const Form* found = nullptr;
+  const Form* match = nullptr;
   for (const Form& form : forms()) {
     const bool fits = form.family == Family::tcgen05 && form.kind == instruction.kind && form.d == instruction.d &&
                       form.a.contains(instruction.a) && form.b.contains(instruction.b);
     if (!fits) continue;
     // A longer K has its own rows; a K without a row falls under the ordinary one.
     if (k_of(form, instruction.sparse) == instruction.k) return &form;
-    if (!found) found = &form;
+    if (!match) match = &form;
   }
-  return found;
+  return match;
 }
 
 template <>
@@ -356,7 +356,7 @@ bool descriptor_might_refuse(const Tcgen05Mma& instruction, const Form& form) {
 
 std::vector<Violation> violations(const Tcgen05Mma& instruction, Target) {
   const Form* form = find_kind(instruction);
-  Checker check(table_39);
+  InstructionChecker check(table_39);
   check_qualifiers(instruction, check);
   check_shape(instruction, *form, check);
   check_scales(instruction, *form, check);
@@ -364,21 +364,21 @@ std::vector<Violation> violations(const Tcgen05Mma& instruction, Target) {
   std::vector<Violation> of_form = check.take();
   if (of_form.empty() && !descriptor_might_refuse(instruction, *form)) return of_form;
   // First the values that the descriptor cannot encode: types, signs, numbers that do not fit.
-  std::vector<Violation> found;
+  std::vector<Violation> result;
   try {
     static_cast<void>(idesc_of(instruction));
   } catch (const Error& error) {
-    found = error.violations();
+    result = error.violations();
   }
   const auto lower = [](char c) { return std::tolower(static_cast<unsigned char>(c)); };
-  const std::vector<Violation> of_descriptor = found;
+  const std::vector<Violation> of_descriptor = result;
   for (Violation& violation : of_form) {
-    const bool said = std::ranges::any_of(of_descriptor, [&](const Violation& one) {
-      return std::ranges::equal(one.field, violation.field, {}, lower, lower);
+    const bool is_known = std::ranges::any_of(of_descriptor, [&](const Violation& known) {
+      return std::ranges::equal(known.field, violation.field, {}, lower, lower);
     });
-    if (!said) found.push_back(std::move(violation));
+    if (!is_known) result.push_back(std::move(violation));
   }
-  return found;
+  return result;
 }
 
 std::vector<Choice> choices(const Tcgen05Mma& instruction, Target target, const State* state) {
@@ -427,11 +427,11 @@ std::vector<Choice> choices(const Tcgen05Mma& instruction, Target target, const 
       {has_wide_rows, Choice::rows_wider_than_swizzle},
       {has_other_absolute_rows, Choice::absolute_leading_dim},
   };
-  std::vector<Choice> found;
+  std::vector<Choice> result;
   for (const auto& [applies, choice] : rows) {
-    if (applies) found.push_back(choice);
+    if (applies) result.push_back(choice);
   }
-  return found;
+  return result;
 }
 
 std::vector<Instruction> instances_of_tcgen05(const Form& form) {
@@ -494,13 +494,13 @@ const T& one_of(const std::vector<T>& values, RandomStream& random) {
 }
 
 std::vector<LegalShape> shapes_of(const Form& form, const Tcgen05Mma& instruction) {
-  std::vector<LegalShape> found;
+  std::vector<LegalShape> shapes;
   for (const LegalShape& shape : form.shapes) {
     const bool fits = shape.weight_stationary == instruction.weight_stationary &&
                       shape.cta_group == instruction.cta_group && (instruction.sparse ? shape.sparse : shape.dense);
-    if (fits) found.push_back(shape);
+    if (fits) shapes.push_back(shape);
   }
-  return found;
+  return shapes;
 }
 
 /// One random instruction, legal or not.

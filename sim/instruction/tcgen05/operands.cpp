@@ -16,7 +16,7 @@ void require_layout(const Tcgen05Mma& instruction, std::string_view operand, con
   constexpr std::string_view table_54 = "PTX ISA 9.7.16.10, Table 54";
   const bool tf32 = instruction.kind == MmaKind::tf32, packed_fp4 = matrix.element_bits == 4;
   const bool atom32 = matrix.descriptor.swizzle == Swizzle::b128_atom32;
-  Checker check(table_54);
+  InstructionChecker check(table_54);
   if (matrix.major == Major::k ? atom32 : atom32 != tf32) {
     check.refuse(fmt::format("{} swizzle", operand), std::string(info(matrix.descriptor.swizzle).name),
                  matrix.major == Major::mn && tf32 ? "128-atom32 (code 1)" : "none, 32, 64 or 128 (codes 0, 6, 4, 2)");
@@ -108,7 +108,7 @@ ZeroColumnMask mask_of(const Tcgen05Mma& instruction, const State& state) {
   const uint64_t word = state.number(Field::zero_column_mask);
   const ZeroColumnMask mask = decode_zero_column_mask(word);
   const int allowed = std::min(max_shift_columns(instruction.max_shift_code), instruction.m == 32 ? 16 : 32);
-  Checker check("PTX ISA 9.7.16.4.3, Table 45");
+  InstructionChecker check("PTX ISA 9.7.16.4.3, Table 45");
   if (!instruction.weight_stationary && word != 0) {
     check.refuse("zero_column_mask", "present", "absent or 0 without .ws", "", "PTX ISA 9.7.16.10.9");
   }

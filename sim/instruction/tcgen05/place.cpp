@@ -17,14 +17,14 @@ namespace {
 /// Allocates Tensor Memory, and then fills it.
 class TmemPlan {
  public:
-  TmemPlan(int ctas, const StateNumbers& given) : ctas_(ctas), given_(given) {}
+  TmemPlan(int ctas, const StateNumbers& numbers) : ctas_(ctas), given_(numbers) {}
 
   /// The address of an operand whose last column is end_of(address) - 1: the given address, or the next free one.
   template <typename EndOf>
   uint32_t take(Field field, const EndOf& end_of) {
-    const auto given = std::ranges::find(given_, field, &StateNumbers::value_type::first);
-    const uint32_t address = given != given_.end()
-                                 ? static_cast<uint32_t>(given->second)
+    const auto number = std::ranges::find(given_, field, &StateNumbers::value_type::first);
+    const uint32_t address = number != given_.end()
+                                 ? static_cast<uint32_t>(number->second)
                                  : encode(TmemAddress{0, static_cast<int>(round_up(next_column_, 4))});
     next_column_ = std::max<int>(next_column_, end_of(address));
     return address;

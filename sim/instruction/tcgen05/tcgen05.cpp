@@ -96,9 +96,9 @@ class Cells {
 };
 
 /// The operands of one instruction in one state, part by part.
-class Reader {
+class Tcgen05Reader {
  public:
-  Reader(const Tcgen05Mma& instruction, const State& state)
+  Tcgen05Reader(const Tcgen05Mma& instruction, const State& state)
       : instruction_(instruction),
         mma_(describe(instruction)),
         state_(state),
@@ -321,7 +321,7 @@ FieldRules fields(const Tcgen05Mma& instruction) {
 }
 
 std::vector<Violation> state_violations(const Tcgen05Mma& instruction, const State& state) {
-  Checker check("PTX ISA 9.7.16.1");
+  InstructionChecker check("PTX ISA 9.7.16.1");
   const int columns = state.columns();
   const auto require_columns = [&](std::string_view operand, int first, int count) {
     if (first + count <= columns) return;
@@ -362,15 +362,15 @@ std::vector<Violation> state_violations(const Tcgen05Mma& instruction, const Sta
     }
     static_cast<void>(mask_of(instruction, state));
   } catch (const Error& error) {
-    std::vector<Violation> found = check.take();
-    found.insert(found.end(), error.violations().begin(), error.violations().end());
-    return found;
+    std::vector<Violation> violations = check.take();
+    violations.insert(violations.end(), error.violations().begin(), error.violations().end());
+    return violations;
   }
   return check.take();
 }
 
 std::vector<Tile> gather(const Tcgen05Mma& instruction, const State& state, const AccumulatorModel* model) {
-  const Reader reader(instruction, state);
+  const Tcgen05Reader reader(instruction, state);
   const Mma mma = describe(instruction);
   const bool scaled = mma.scale_count > 0;
   const bool has_copies = instruction.a_source == OperandSource::tmem || mma.sparse || scaled;
@@ -419,7 +419,7 @@ Operands gather_whole(const Tcgen05Mma& instruction, const State& state) {
   std::vector<Tile> tiles = gather(instruction, state, nullptr);
   if (tiles.size() == 1) return std::move(tiles.front().operands);
   // If copies differ: A, metadata and scales as the first rows and columns of D read them, B and C as a whole.
-  const Reader reader(instruction, state);
+  const Tcgen05Reader reader(instruction, state);
   Selection selection = reader.selection(0);
   Operands operands = std::move(tiles.front().operands);
   operands.a = reader.a(0);
@@ -464,45 +464,45 @@ Matrix recorded(const Tcgen05Mma& instruction, const State& state) {
 }
 
 std::vector<Violation> warnings(const Tcgen05Mma& instruction, Target target, const State& state) {
-  std::vector<Violation> found;
+  std::vector<Violation> violations;
   for (Violation& warning :
        bitmma::warnings(decode_instruction_descriptor(instruction.kind, idesc_of(instruction)), target)) {
     if (warning.code == ViolationCode::shift_without_ws && instruction.weight_stationary) continue;
     // The descriptor does not contain the size of the scale vector. The mnemonic does, and it decides the legal ids.
     if (warning.code == ViolationCode::scale_id_of_vector) continue;
-    found.push_back(std::move(warning));
+    violations.push_back(std::move(warning));
   }
   if (instruction.scale_a_id % 2 != 0 || instruction.scale_b_id % 2 != 0) {
     if (instruction.kind != MmaKind::mxf8f6f4)
-      found.push_back({.code = ViolationCode::odd_scale_id,
-                       .field = "scale_a_id, scale_b_id",
-                       .seen = fmt::format("{}, {}", instruction.scale_a_id, instruction.scale_b_id),
-                       .expected = "0 or 2, as in the tables before ISA 9.4",
-                       .fix = fmt::format("with K = {}, 3 scales of 32 may begin in any byte", instruction.k),
-                       .source = "PTX ISA 9.4, Table 53"});
+      violations.push_back({.code = ViolationCode::odd_scale_id,
+                            .field = "scale_a_id, scale_b_id",
+                            .seen = fmt::format("{}, {}", instruction.scale_a_id, instruction.scale_b_id),
+                            .expected = "0 or 2, as in the tables before ISA 9.4",
+                            .fix = fmt::format("with K = {}, 3 scales of 32 may begin in any byte", instruction.k),
+                            .source = "PTX ISA 9.4, Table 53"});
   }
   for (SmemOperand& operand : smem_operands(instruction, state)) {
     const Field field = operand.role == Role::a ? Field::a_desc : Field::b_desc;
     operand.matrix.descriptor = decode_smem_descriptor(target, state.number(field));
-    append_warnings(found, operand.role == Role::a ? "A" : "B", operand.matrix);
+    append_warnings(violations, operand.role == Role::a ? "A" : "B", operand.matrix);
   }
   if (gather(instruction, state, nullptr).size() > 1) {
-    found.push_back({.code = ViolationCode::contradiction,
-                     .field = "copies",
-                     .seen = "different",
-                     .expected = "equal copies of A, metadata and scales in all lanes that read them",
-                     .fix = "each part of D reads its own copy; write all of them",
-                     .source = "PTX ISA 9.7.16.10.4 and 9.7.16.10.7"});
+    violations.push_back({.code = ViolationCode::contradiction,
+                          .field = "copies",
+                          .seen = "different",
+                          .expected = "equal copies of A, metadata and scales in all lanes that read them",
+                          .fix = "each part of D reads its own copy; write all of them",
+                          .source = "PTX ISA 9.7.16.10.4 and 9.7.16.10.7"});
   }
-  if (const int64_t undefined = Reader(instruction, state).selection(0).undefined_chunks; undefined > 0) {
-    found.push_back(
+  if (const int64_t undefined = Tcgen05Reader(instruction, state).selection(0).undefined_chunks; undefined > 0) {
+    violations.push_back(
         {.field = "metadata",
          .seen = fmt::format("{} undefined {}", undefined, undefined == 1 ? "chunk" : "chunks"),
          .expected = instruction.kind == MmaKind::tf32 ? "0x4 and 0xE" : "two ascending positions per chunk",
          .fix = "bitmma computes what an H200 would; PTX does not define the result",
          .source = "PTX ISA 9.7.16.10.8; docs/evidence.md"});
   }
-  return found;
+  return violations;
 }
 
 Places places(const Tcgen05Mma& instruction, const State& state, Role role) {

@@ -68,9 +68,9 @@ std::optional<std::array<int, 3>> shape(std::string_view text) {
   return text.empty() ? std::optional(numbers) : std::nullopt;
 }
 
-class Reader {
+class MnemonicReader {
  public:
-  Reader(const Grammar& grammar, std::string_view mnemonic)
+  MnemonicReader(const Grammar& grammar, std::string_view mnemonic)
       : grammar_(grammar), words_(mnemonic), instruction_(grammar.start()) {
     words_.take(grammar.head);
   }
@@ -318,17 +318,17 @@ std::string print_mnemonic(const Grammar& grammar, const Instruction& instructio
 }
 
 Instruction parse_mnemonic(const Grammar& grammar, std::string_view mnemonic, std::vector<Violation>& violations) {
-  Reader in_order(grammar, mnemonic);
+  MnemonicReader in_order(grammar, mnemonic);
   Instruction instruction = in_order.read();
-  std::vector<Violation> found = std::move(in_order).violations();
-  if (!found.empty()) {
-    Reader in_any_order(grammar, mnemonic);
+  std::vector<Violation> warnings = std::move(in_order).violations();
+  if (!warnings.empty()) {
+    MnemonicReader in_any_order(grammar, mnemonic);
     if (const std::optional<Instruction> read = in_any_order.read_in_any_order()) {
       instruction = *read;
-      found = std::move(in_any_order).violations();
+      warnings = std::move(in_any_order).violations();
     }
   }
-  std::ranges::move(found, std::back_inserter(violations));
+  std::ranges::move(warnings, std::back_inserter(violations));
   return instruction;
 }
 

@@ -106,12 +106,12 @@ constexpr auto fields_of_tmem_move = std::to_array<NamedField<TmemMove>>({
 
 std::span<const NamedField<TmemMove>> instruction_fields(const TmemMove&) { return fields_of_tmem_move; }
 
-TmemMove defaults_for(const TmemMove& given, const IsGiven& is_given) {
-  LdSt ldst = TmemMove{.kind = given.kind}.ldst;
-  if (is_given("shape")) ldst.shape = given.ldst.shape;
-  if (is_given("num")) ldst.num = given.ldst.num;
-  if (is_given("pack_16b")) ldst.pack_16b = given.ldst.pack_16b;
-  return {.kind = given.kind, .ldst = ldst};
+TmemMove defaults_for(const TmemMove& fields, const IsGiven& is_given) {
+  LdSt ldst = TmemMove{.kind = fields.kind}.ldst;
+  if (is_given("shape")) ldst.shape = fields.ldst.shape;
+  if (is_given("num")) ldst.num = fields.ldst.num;
+  if (is_given("pack_16b")) ldst.pack_16b = fields.ldst.pack_16b;
+  return {.kind = fields.kind, .ldst = ldst};
 }
 
 }  // namespace bitmma::family

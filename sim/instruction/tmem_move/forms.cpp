@@ -11,7 +11,7 @@ namespace bitmma::family {
 namespace {
 
 /// Checks the fields that only ld.red has.
-void check_reduction(const TmemMove& move, Checker& check) {
+void check_reduction(const TmemMove& move, InstructionChecker& check) {
   constexpr std::string_view source = "PTX ISA 9.4, 9.7.18.8.3; ptxas 13.5";
   const LoadReduction& reduction = move.reduction;
   if (move.kind != MoveKind::ld_red) {
@@ -68,7 +68,7 @@ const Form* find(const TmemMove& instruction) {
 }
 
 std::vector<Violation> violations(const TmemMove& instruction, Target) {
-  Checker check("PTX ISA 9.7.16.8 and 9.7.16.9");
+  InstructionChecker check("PTX ISA 9.7.16.8 and 9.7.16.9");
   if (instruction.cta_group != 1 && instruction.cta_group != 2) {
     check.refuse("cta_group", std::to_string(instruction.cta_group), "1 or 2");
   }
@@ -107,16 +107,16 @@ std::vector<Choice> choices(const TmemMove& instruction, Target, const State*) {
   const LoadReduction& reduction = instruction.reduction;
   if (instruction.kind != MoveKind::ld_red || reduction.type != Format::f32) return {};
   // PTX defines the effect of .NaN, but not the other cases.
-  std::vector<Choice> found;
+  std::vector<Choice> result;
   if (!reduction.propagate_nan) {
-    found.push_back(Choice::redval_ignores_nan);
+    result.push_back(Choice::redval_ignores_nan);
   }
   if (reduction.absolute) {
-    found.push_back(Choice::redval_absolute);
+    result.push_back(Choice::redval_absolute);
   } else {
-    found.push_back(Choice::redval_negative_zero);
+    result.push_back(Choice::redval_negative_zero);
   }
-  return found;
+  return result;
 }
 
 std::vector<Instruction> instances_of_tmem_move(const Form& form) {

@@ -53,7 +53,7 @@ class RegisterCells {
   int columns_;
 };
 
-void check_registers(const TmemMove& move, const State& state, Checker& check) {
+void check_registers(const TmemMove& move, const State& state, InstructionChecker& check) {
   const RegisterCells cells(move, state);
   const auto warp = static_cast<int>(state.number(Field::warp));
   const TmemAddress& base = cells.base();
@@ -81,7 +81,7 @@ void check_registers(const TmemMove& move, const State& state, Checker& check) {
                 fmt::format("inside the {} given columns of Tensor Memory", state.columns()));
 }
 
-void check_copy(const TmemMove& move, const State& state, Checker& check) {
+void check_copy(const TmemMove& move, const State& state, InstructionChecker& check) {
   const CpShape& shape = move.shape();
   const TmemAddress base = decode_tmem_address(state.word(Field::taddr));
   const int columns = shape.row_bytes / 4, last_lane = lane_of(shape, shape.rows - 1, shape.copies - 1);
@@ -94,7 +94,7 @@ void check_copy(const TmemMove& move, const State& state, Checker& check) {
                 fmt::format("inside the {} given columns of Tensor Memory", state.columns()));
 }
 
-void check_shift(const State& state, Checker& check) {
+void check_shift(const State& state, InstructionChecker& check) {
   const TmemAddress base = decode_tmem_address(state.word(Field::taddr));
   check.require(base.lane % partition_lanes == 0, "taddr lane", std::to_string(base.lane), "a multiple of 32");
   check.require(base.column + shift_columns <= state.columns(), "columns",
@@ -245,7 +245,7 @@ FieldRules fields(const TmemMove& move) {
 }
 
 std::vector<Violation> state_violations(const TmemMove& move, const State& state) {
-  Checker check(section(move.kind));
+  InstructionChecker check(section(move.kind));
   check.require(state.columns() <= tmem_columns, "Tensor Memory", fmt::format("{} columns", state.columns()),
                 "1..512 columns", "", "PTX ISA 9.7.16.1");
   try {
@@ -287,19 +287,19 @@ Matrix recorded(const TmemMove& instruction, const State& state) {
 }
 
 std::vector<Violation> warnings(const TmemMove& instruction, Target target, const State& state) {
-  std::vector<Violation> found;
-  if (instruction.kind != MoveKind::cp) return found;
+  std::vector<Violation> violations;
+  if (instruction.kind != MoveKind::cp) return violations;
   SmemMatrix source = source_matrix(instruction, state.number(Field::s_desc));
   source.descriptor = decode_smem_descriptor(target, state.number(Field::s_desc));
-  append_warnings(found, "source", source);
+  append_warnings(violations, "source", source);
   if (const int column = decode_tmem_address(state.word(Field::taddr)).column; column % 4 != 0) {
-    found.push_back({.field = "taddr column",
-                     .seen = std::to_string(column),
-                     .expected = "a multiple of 4, as in known kernels",
-                     .fix = "no source describes other values",
-                     .source = "TVM"});
+    violations.push_back({.field = "taddr column",
+                          .seen = std::to_string(column),
+                          .expected = "a multiple of 4, as in known kernels",
+                          .fix = "no source describes other values",
+                          .source = "TVM"});
   }
-  return found;
+  return violations;
 }
 
 Places places(const TmemMove& instruction, const State&, Role) {

@@ -41,9 +41,9 @@ constexpr auto fields_of_wgmma = std::to_array<NamedField<Wgmma>>({
 
 std::span<const NamedField<Wgmma>> instruction_fields(const Wgmma&) { return fields_of_wgmma; }
 
-Wgmma defaults_for(const Wgmma& given, const IsGiven&) {
-  const bool is_integer = info(given.a).kind != NumberKind::floating;
-  return {.d = is_integer ? Format::s32 : Format::f32, .a = given.a, .b = given.a, .sparse = given.sparse};
+Wgmma defaults_for(const Wgmma& fields, const IsGiven&) {
+  const bool is_integer = info(fields.a).kind != NumberKind::floating;
+  return {.d = is_integer ? Format::s32 : Format::f32, .a = fields.a, .b = fields.a, .sparse = fields.sparse};
 }
 
 }  // namespace bitmma::family

@@ -53,7 +53,7 @@ const Form* find(const Wgmma& instruction) {
 
 std::vector<Violation> violations(const Wgmma& instruction, Target) {
   const Form* form = find(instruction);
-  Checker check(form ? form->source : "PTX ISA 9.7.15.3");
+  InstructionChecker check(form ? form->source : "PTX ISA 9.7.15.3");
   const auto refuse_number = [&](std::string_view field, int64_t seen, std::string expected, std::string fix = {},
                                  std::optional<std::string_view> source = std::nullopt) {
     check.refuse(field, std::to_string(seen), std::move(expected), std::move(fix), source);

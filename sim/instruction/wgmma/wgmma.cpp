@@ -174,19 +174,20 @@ Matrix recorded(const Wgmma& instruction, const State& state) {
 }
 
 std::vector<Violation> warnings(const Wgmma& instruction, Target, const State& state) {
-  std::vector<Violation> found;
+  std::vector<Violation> violations;
   for (const SmemOperand& operand : smem_operands(instruction, state)) {
-    append_warnings(found, operand.role == Role::a ? "A" : "B", operand.matrix);
+    append_warnings(violations, operand.role == Role::a ? "A" : "B", operand.matrix);
   }
-  if (!instruction.sparse) return found;
+  if (!instruction.sparse) return violations;
   if (const int64_t undefined = selection_of(instruction, state).undefined_chunks; undefined > 0) {
-    found.push_back({.field = "metadata",
-                     .seen = fmt::format("{} undefined {}", undefined, undefined == 1 ? "chunk" : "chunks"),
-                     .expected = info(instruction.a).bits == 32 ? "0x4 and 0xE" : "two ascending positions per chunk",
-                     .fix = "bitmma computes what an H200 does; PTX does not define the result",
-                     .source = "PTX ISA 9.7.15.6.2; docs/evidence.md"});
+    violations.push_back(
+        {.field = "metadata",
+         .seen = fmt::format("{} undefined {}", undefined, undefined == 1 ? "chunk" : "chunks"),
+         .expected = info(instruction.a).bits == 32 ? "0x4 and 0xE" : "two ascending positions per chunk",
+         .fix = "bitmma computes what an H200 does; PTX does not define the result",
+         .source = "PTX ISA 9.7.15.6.2; docs/evidence.md"});
   }
-  return found;
+  return violations;
 }
 
 std::vector<Choice> choices(const Wgmma&, Target, const State*) { return {}; }

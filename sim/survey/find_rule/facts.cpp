@@ -94,19 +94,19 @@ void FactValues::add(const FactValue& value) {
 }
 
 bool FactValues::contains(const FactValue& value) const {
-  const auto found = values_.find(value.name);
-  if (found == values_.end()) return false;
-  return value.number ? found->second.numbers.contains(*value.number) : found->second.texts.contains(value.text);
+  const auto entry = values_.find(value.name);
+  if (entry == values_.end()) return false;
+  return value.number ? entry->second.numbers.contains(*value.number) : entry->second.texts.contains(value.text);
 }
 
 std::vector<std::string> FactValues::without(const FactValue& own) const {
   std::vector<std::string> open;
-  const auto found = values_.find(own.name);
-  if (found == values_.end()) return open;
-  for (const std::string& text : found->second.texts) {
+  const auto entry = values_.find(own.name);
+  if (entry == values_.end()) return open;
+  for (const std::string& text : entry->second.texts) {
     if (own.number || text != own.text) open.push_back(text);
   }
-  std::set<int> numbers = found->second.numbers;
+  std::set<int> numbers = entry->second.numbers;
   if (own.number) numbers.erase(*own.number);
   for (auto first = numbers.begin(); first != numbers.end();) {
     auto last = first;

@@ -431,15 +431,15 @@ std::vector<RuleSearch::Search::Survivor> RuleSearch::Search::survivors(size_t m
   }
   const size_t count = std::min(most, keys.size());
   std::ranges::partial_sort(keys, keys.begin() + static_cast<std::ptrdiff_t>(count));
-  std::vector<Survivor> found;
+  std::vector<Survivor> survivors;
   for (const auto& [differing, i, floor, keeps_sign, payload] : std::span(keys).first(count))
-    found.push_back({differing, with(candidates_[i], floor, keeps_sign, payload)});
+    survivors.push_back({differing, with(candidates_[i], floor, keeps_sign, payload)});
   for (const OtherRule& rule : others_) {
-    if (rule.is_model()) found.push_back({distance(rule.model, row_, terms), rule.model});
+    if (rule.is_model()) survivors.push_back({distance(rule.model, row_, terms), rule.model});
   }
-  std::ranges::stable_sort(found, {}, &Survivor::distance);
-  if (found.size() > most) found.resize(most);
-  return found;
+  std::ranges::stable_sort(survivors, {}, &Survivor::distance);
+  if (survivors.size() > most) survivors.resize(most);
+  return survivors;
 }
 
 /// A subset of survivors that covers every open value.
@@ -552,10 +552,10 @@ std::vector<RuleFact> RuleSearch::Search::facts(const AccumulatorModel& own) con
   for (const OtherRule& rule : others_) {
     if (rule.is_model()) add(rule.model);
   }
-  std::vector<RuleFact> found;
+  std::vector<RuleFact> facts;
   for (const FactValue& fact : facts_of(own, terms))
-    found.push_back({.name = std::string(fact.name), .value = fact.text, .open = values.without(fact)});
-  if (mma_.d != Format::s32) return found;
+    facts.push_back({.name = std::string(fact.name), .value = fact.text, .open = values.without(fact)});
+  if (mma_.d != Format::s32) return facts;
   RuleFact overflow{.name = std::string(sums_beyond)}, bits{.name = std::string(bits_that_count)};
   const auto add_value = [](RuleFact& fact, const std::string& value) {
     if (fact.value.empty()) fact.value = value;
@@ -571,10 +571,10 @@ std::vector<RuleFact> RuleSearch::Search::facts(const AccumulatorModel& own) con
     const bool differ = (mma_.bit_operation == BitOperation::xor_popc) != rule.other_bits;
     add_value(bits, differ ? "those that differ" : "those that both have");
   }
-  if (others_.empty()) return found;
-  found.push_back(overflow);
-  if (mma_.a == Format::b1) found.push_back(bits);
-  return found;
+  if (others_.empty()) return facts;
+  facts.push_back(overflow);
+  if (mma_.a == Format::b1) facts.push_back(bits);
+  return facts;
 }
 
 /// For integers and bits: the surviving behaviours that contradict the instruction.
@@ -638,33 +638,33 @@ AccumulatorModel RuleSearch::Search::with_best_floor(AccumulatorModel model) con
 
 FoundRule RuleSearch::Search::result() {
   if (!is_sieved_ && is_fused() && !cases_.empty()) sieve_all();
-  FoundRule found{.terms = mma_.stored_k()};
-  for (const auto& this_case : cases_) found.outputs += static_cast<int64_t>(this_case->d().size());
+  FoundRule result{.terms = mma_.stored_k()};
+  for (const auto& this_case : cases_) result.outputs += static_cast<int64_t>(this_case->d().size());
   for (Survivor& survivor : survivors(FoundRule::max_survivors)) {
     // If the row itself gives every bit, return it: it has a name and a source.
     const bool is_row = survivor.distance == 0;
-    found.survivors.push_back(is_row ? row_ : std::move(survivor.model));
+    result.survivors.push_back(is_row ? row_ : std::move(survivor.model));
   }
-  if (cases_.empty()) found.survivors.clear();
-  if (!found.survivors.empty()) {
-    found.rule = found.survivors.front();
-    found.facts = facts(*found.rule);
-    return found;
+  if (cases_.empty()) result.survivors.clear();
+  if (!result.survivors.empty()) {
+    result.rule = result.survivors.front();
+    result.facts = facts(*result.rule);
+    return result;
   }
-  found.contradictions = contradictions();
+  result.contradictions = contradictions();
   std::vector<AccumulatorModel> near = fallen_;
   near.insert(near.begin(), row_);
-  if (cases_.empty()) return found;
+  if (cases_.empty()) return result;
   std::vector<int64_t> misses(near.size());
   parallel_for(near.size(), threads_, [&](size_t i) { misses[i] = misses_of(near[i]); });
   const auto best = std::ranges::min_element(misses);
-  found.nearest = near[static_cast<size_t>(best - misses.begin())];
-  found.nearest_mismatches = *best;
-  AccumulatorModel refined = with_best_floor(*found.nearest);
-  if (const int64_t left = misses_of(refined); left < found.nearest_mismatches)
-    found.nearest = std::move(refined), found.nearest_mismatches = left;
-  found.facts = facts(*found.nearest);
-  return found;
+  result.nearest = near[static_cast<size_t>(best - misses.begin())];
+  result.nearest_mismatches = *best;
+  AccumulatorModel refined = with_best_floor(*result.nearest);
+  if (const int64_t left = misses_of(refined); left < result.nearest_mismatches)
+    result.nearest = std::move(refined), result.nearest_mismatches = left;
+  result.facts = facts(*result.nearest);
+  return result;
 }
 
 std::string print(const RuleCase& rule_case) {
@@ -700,20 +700,20 @@ bool RuleSearch::is_exhausted() const { return search_->is_exhausted(); }
 const std::vector<RuleCase>& RuleSearch::first_cases() const { return search_->first_cases(); }
 FoundRule RuleSearch::result() const { return search_->result(); }
 
-std::vector<std::string> differences(const AccumulatorModel& row, const FoundRule& found) {
-  if (!found.contradictions.empty()) return found.contradictions;
+std::vector<std::string> differences(const AccumulatorModel& row, const FoundRule& result) {
+  if (!result.contradictions.empty()) return result.contradictions;
   std::vector<std::string> lines;
-  const AccumulatorModel* nearest = found.nearest ? &*found.nearest : nullptr;
+  const AccumulatorModel* nearest = result.nearest ? &*result.nearest : nullptr;
   FactValues values;
   int smallest = std::numeric_limits<int>::max();
-  for (const AccumulatorModel& survivor : found.survivors) {
-    for (const FactValue& fact : facts_of(survivor, found.terms)) values.add(fact);
-    const int differing = distance(survivor, row, found.terms);
+  for (const AccumulatorModel& survivor : result.survivors) {
+    for (const FactValue& fact : facts_of(survivor, result.terms)) values.add(fact);
+    const int differing = distance(survivor, row, result.terms);
     if (differing < smallest) smallest = differing, nearest = &survivor;
   }
   if (!nearest) return lines;
-  const std::vector<FactValue> of_row = facts_of(row, found.terms);
-  for (const FactValue& fact : facts_of(*nearest, found.terms)) {
+  const std::vector<FactValue> of_row = facts_of(row, result.terms);
+  for (const FactValue& fact : facts_of(*nearest, result.terms)) {
     const auto same = std::ranges::find(of_row, fact.name, &FactValue::name);
     if (same == of_row.end() || same->text == fact.text) continue;
     std::string results = fact.text;

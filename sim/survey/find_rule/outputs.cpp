@@ -45,16 +45,16 @@ void AnsweredCase::find_terms(StepOrder order, int row, int col, std::vector<Exa
   (order == StepOrder::byte_pairs ? factors_in_pairs_ : factors_)->find_terms(row, col, terms);
 }
 
-AnsweredOutput::AnsweredOutput(const AnsweredCase& one, const AccumulatorModel& blank, int row, int col)
-    : case_(&one), row_(row), col_(col), d_(one.d()(row, col)) {
-  const Operands& operands = one.operands();
+AnsweredOutput::AnsweredOutput(const AnsweredCase& answered, const AccumulatorModel& blank, int row, int col)
+    : case_(&answered), row_(row), col_(col), d_(answered.d()(row, col)) {
+  const Operands& operands = answered.operands();
   if (operands.c) {
     c_code_ = static_cast<uint32_t>(convert(operands.c->format(), (*operands.c)(row, col), blank.output,
                                             Rounding::nearest_even, Overflow::infinity));
     c_ = *exact_c(operands, row, col, blank.output);
   }
   std::vector<ExactTerm> terms;
-  one.find_terms(StepOrder::ascending, row, col, terms);
+  answered.find_terms(StepOrder::ascending, row, col, terms);
   special_ = special_result(blank.output, terms, c_).has_value();
   if (special_) return;
 
@@ -73,7 +73,7 @@ AnsweredOutput::AnsweredOutput(const AnsweredCase& one, const AccumulatorModel& 
   for (const StepOrder order : {StepOrder::ascending, StepOrder::byte_pairs}) {
     if (order == StepOrder::byte_pairs) {
       if (!can_take_pairs(operands)) break;
-      one.find_terms(order, row, col, terms);
+      answered.find_terms(order, row, col, terms);
     }
     model.step_order = order;
     for (const bool normalised : {false, true}) {

@@ -177,9 +177,9 @@ def recorded(name: str) -> Recorded:
     start, said = stream.tell(), header.pop("__metadata__")
     dtypes = {"F32": f32, "F16": f16, "BF16": bf16, "I32": s32}
     tensors = {}
-    for key, one in header.items():
-        first, last = one["data_offsets"]
-        tensors[key] = np.frombuffer(data[start + first : start + last], dtypes[one["dtype"]]).reshape(one["shape"])
+    for key, about in header.items():
+        first, last = about["data_offsets"]
+        tensors[key] = np.frombuffer(data[start + first : start + last], dtypes[about["dtype"]]).reshape(about["shape"])
     m, n, k = (int(said[key]) for key in "mnk")
     a = bitmma.generated(said["a_type"], (m, k), int(said["seed"]), "a")
     b = bitmma.generated(said["b_type"], (n, k), int(said["seed"]), "b")
@@ -228,7 +228,7 @@ def test_the_interpreter_alone_misses_what_an_h100_gave():
 )
 def test_tcgen05_is_one_chain_over_k(with_bitmma, dtype, acc):
     a, b = values((128, 256), dtype), values((256, 64), dtype, 1)
-    wanted = bitmma.gemm(a, b, "flat", target="sm_100a", output=names[acc])
+    wanted = bitmma.gemm(a, b, "flat", target="sm_100a", out_dtype=names[acc])
     require_same(kernels.tcgen05(a, b, acc, block_k=128), wanted)
 
 
@@ -297,10 +297,10 @@ def test_sparse_a(with_bitmma, dtype, kind):
     a = np.zeros((128, k // 4, 4), dtype)
     np.put_along_axis(a, where, stored.reshape(128, k // 4, 2), 2)
     a = a.reshape(128, k)
-    one = bitmma.tcgen05(kind, m=128, n=64, a=shorts[dtype], sparse=True)
+    instruction = bitmma.tcgen05(kind, m=128, n=64, a=shorts[dtype], sparse=True)
     wanted = None
-    for at in range(0, k, one.k):
-        wanted = bitmma.mma(one, a[:, at : at + one.k], b[at : at + one.k], wanted)
+    for at in range(0, k, instruction.k):
+        wanted = bitmma.mma(instruction, a[:, at : at + instruction.k], b[at : at + instruction.k], wanted)
     require_same(kernels.sparse_tcgen05(stored, b, where), wanted)
 
 
@@ -402,10 +402,10 @@ def test_another_signature_is_named(monkeypatch):
     with pytest.raises(bitmma.Error) as error:
         adapter.install()
     assert len(error.value.violations) == 1
-    one = error.value.violations[0]
-    assert one.field.endswith("interpret.gpu_callbacks._barrier_arrive")
-    assert one.seen == "(token, thread, acc_key)" and "allocation_key_as_array" in one.legal
-    assert f"this is {jax.__version__}" in one.fix and 'pip install "jax==0.10.2"' in one.fix
+    violation = error.value.violations[0]
+    assert violation.field.endswith("interpret.gpu_callbacks._barrier_arrive")
+    assert violation.seen == "(token, thread, acc_key)" and "allocation_key_as_array" in violation.legal
+    assert f"this is {jax.__version__}" in violation.fix and 'pip install "jax==0.10.2"' in violation.fix
     assert gpu_callbacks._barrier_arrive is other_arrive and jaxpr_interpret.JaxprInterpreter.interpret is interpret
     monkeypatch.undo()
 

@@ -18,9 +18,9 @@ bool ExplainedProduct::is_asked() const { return flags_->plan.are_given(); }
 void ExplainedProduct::explain(Context& context, const std::string& path, const TargetFlag& target, int row, int col,
                                bool json) const {
   const ProductFile product = read_product_file(path);
-  const ProductTrace trace = naming_flags(flags_of_products, [&] {
+  const ProductTrace trace = naming_flags(flags_of_products(), [&] {
     const GemmPlan plan =
-        plan_of_product(product, flags_->plan.request(target), 1, {.warn = warnings_to(context)}).plan;
+        plan_of_product(product, flags_->plan.request(target), 1, {.warn = product_warnings_to(context)}).plan;
     if (std::vector<Violation> unread = unread_by(plan, product.inputs); !unread.empty())
       throw Error(std::move(unread));
     return trace_product(plan, product.inputs, row, col);

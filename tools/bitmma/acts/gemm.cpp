@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: MIT
-#include "bitmma/gemm/gemm.hpp"
-
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <utility>
 
 #include "arguments.hpp"
-#include "bitmma/acts/describe_product.hpp"
+#include "bitmma/acts/gemm_file.hpp"
 #include "bitmma/core/text.hpp"
-#include "bitmma/gemm/catalogue.hpp"
 #include "flags.hpp"
 #include "numbers.hpp"
 #include "output.hpp"
 #include "plan_flags.hpp"
+#include "write_result.hpp"
 
 namespace bitmma::cli {
 namespace {
@@ -28,11 +26,6 @@ struct GemmFlags {
   Flag<double> timeout = 0;
   Flag<bool> json = false, find = false, error = false, replace_d = false;
 };
-
-/// None for an empty text, which asks for all.
-std::vector<int> indices_of(std::string_view flag, const std::string& text, int count) {
-  return text.empty() ? std::vector<int>{} : parse_indices(flag, text, count);
-}
 
 /// The number of rows or columns to show. The former --rows is now --only-rows.
 int shown(std::string_view flag, const std::string& text) {
@@ -67,17 +60,13 @@ void run_find(Context& context, const GemmFlags& flags) {
   show(context, describe(search, product.inputs), as_json);
 }
 
-/// A recorded D that differs is evidence: the output has the computed one only on request.
-void write_product(Context& context, const GemmFlags& flags, const ProductFile& product, const ProductResult& result) {
-  const bool may_replace = flags.replace_d;
-  if (result.differing() > 0 && !may_replace) {
-    throw Error({.field = "d",
-                 .seen = fmt::format("recorded, but {} of {} outputs differ", result.differing(), result.d.size()),
-                 .expected = "equal to the computed d, or absent",
-                 .fix = "--replace-d replaces it by the computed one"});
-  }
-  context.require_flags_acted();
-  write_tensor_file(flags.out, with_d(product, result.plan, result.d));
+GemmFileRequest request_of(const GemmFlags& flags, const GemmInputs& inputs) {
+  GemmFileRequest request{.plan = flags.plan.request(flags.target), .threads = flags.threads};
+  if (flags.library.are_given()) request.library = flags.library.request(request.plan.output);
+  if (!flags.only_rows.empty()) request.rows = parse_indices("--only-rows", flags.only_rows, inputs.a.rows());
+  if (!flags.only_cols.empty()) request.cols = parse_indices("--only-cols", flags.only_cols, inputs.b.cols());
+  request.accuracy = flags.error;
+  return request;
 }
 
 void run_gemm(Context& context, const GemmFlags& flags) {
@@ -87,38 +76,25 @@ void run_gemm(Context& context, const GemmFlags& flags) {
   ProductFile product = read_product(flags);
   const bool as_json = flags.json;
   const int rows = as_json ? 0 : shown("rows", flags.rows), cols = as_json ? 0 : shown("cols", flags.cols);
-  GemmFileRequest request{.plan = flags.plan.request(flags.target), .threads = flags.threads};
-  if (flags.library.are_given()) request.library = flags.library.request(request.plan.output);
-  request.rows = indices_of("--only-rows", flags.only_rows, product.inputs.a.rows());
-  request.cols = indices_of("--only-cols", flags.only_cols, product.inputs.b.cols());
-  request.accuracy = flags.error;
-  std::optional<ProgressLine> slices, outputs;
-  const auto selected = [](const std::vector<int>& indices, int all) {
-    return indices.empty() ? int64_t{all} : std::ssize(indices);
+  const GemmFileRequest request = request_of(flags, product.inputs);
+  std::optional<ProgressLine> line;
+  const auto progress = [&](const char* what) {
+    return [&, what, has_begun = false](int64_t done, int64_t total) mutable {
+      if (!std::exchange(has_begun, true)) line.emplace(context, what, total);
+      line->update(done, total);
+    };
   };
-  const int64_t size =
-      selected(request.rows, product.inputs.a.rows()) * selected(request.cols, product.inputs.b.cols());
-  const GemmFileEvents events{.warn = warnings_to(context),
-                              .plans =
-                                  [&](int64_t done, int64_t total) {
-                                    if (!slices) slices.emplace(context, "slices", 0);
-                                    slices->update(done, total);
-                                  },
-                              .outputs =
-                                  [&](int64_t done) {
-                                    slices.reset();
-                                    if (!outputs) outputs.emplace(context, "gemm", size);
-                                    outputs->update(done);
-                                  }};
-  const auto [computed, result] =
-      naming_flags(flags_of_products, [&] { return gemm_file(std::move(product), request, events); });
-  outputs.reset();
-  if (result.recorded) context.exit_code = result.differing() == 0 ? exit_same : exit_differs;
-  Report report = describe(result, rows, cols);
+  const GemmFileEvents events{
+      .warn = product_warnings_to(context), .plans = progress("slices"), .outputs = progress("gemm")};
+  const GemmFileReport computed =
+      naming_flags(flags_of_products(), [&] { return gemm_file(std::move(product), request, events); });
+  line.reset();
+  if (computed.result.recorded) context.exit_code = computed.result.differing() == 0 ? exit_same : exit_differs;
+  Report report = describe(computed.result, rows, cols);
   if (!flags.out.empty()) {
-    write_product(context, flags, computed, result);
-    report.add("written", *flags.out);
-    report.add_text(fmt::format("wrote {}", *flags.out));
+    const bool replace_d = flags.replace_d;
+    const TensorFile file = naming_flags(flags_of_products(), [&] { return file_with_d(computed, replace_d); });
+    write_result(context, flags.out, file, report);
   }
   show(context, report, as_json);
 }
@@ -149,8 +125,6 @@ void add_gemm(Command& app, Context& context) {
   command->add_flag("--json", flags->json, "print the result as JSON");
   add_threads(*command, flags->threads);
   flags->cpu_target.add(*command);
-  std::string names;
-  for (const CataloguePlan& row : catalogue()) names += fmt::format("  {:29}{}\n", row.name, row.about);
   command->footer(
       "Examples:\n"
       "  bitmma gemm a.npy b.npy --rows 16 --cols 8\n"
@@ -165,11 +139,12 @@ void add_gemm(Command& app, Context& context) {
       "    \"promotion\": {\"every\": 128}, \"output\": {\"type\": \"bf16\"}}'\n"
       "\n"
       "Plans of --plan (docs/plans.md):\n" +
-      names +
+      print_plan_names() +
       "\n"
       "--find tries, until plans give all bits:\n" +
       print_search() +
-      "Without --plan and --kernel, the command uses the key plan of the file, if there is one. It compares a recorded "
+      "Without --plan and --kernel, the command uses the plan stored in the file (key plan), if there is one. It "
+      "compares a recorded "
       "d in the file. Exit code 1 if outputs differ or no plan was found; 2 for a bad request.");
   command->callback([flags, &context] { run_gemm(context, *flags); });
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <array>
+
 #include "bitmma/acts/launch_file.hpp"
 #include "flags.hpp"
 
@@ -14,5 +16,9 @@ struct LaunchLimitFlags {
   void add(Command& command);
   LaunchLimits limits() const { return {.memory_bytes = memory_bytes, .instructions = instructions}; }
 };
+
+/// The flags of the fields of LaunchLimits.
+inline constexpr auto flags_of_limits =
+    std::to_array<FlagOfField>({{"memory_bytes", "--limit-memory"}, {"instructions", "--limit-instructions"}});
 
 }  // namespace bitmma::cli

@@ -2,12 +2,10 @@
 #include <fmt/format.h>
 
 #include <bit>
-#include <charconv>
-#include <limits>
 #include <optional>
 
 #include "bitmma/acts/describe_math.hpp"
-#include "bitmma/core/bits.hpp"
+#include "bitmma/core/numbers.hpp"
 #include "flags.hpp"
 #include "output.hpp"
 
@@ -23,24 +21,12 @@ struct MathFlags {
 
 /// A number as a code of the type; nothing if the text is not a number, or an integer that does not fit.
 std::optional<uint64_t> code_of(const MathWord& type, const std::string& text) {
-  const char* const end = text.data() + text.size();
-  const auto parsed = [&](auto& number) {
-    const auto [stop, error] = std::from_chars(text.data(), end, number);
-    return error == std::errc() && stop == end;
-  };
-  if (type.lanes > 1) return {};
-  if (type.format) {
-    double number = 0;
-    if (!parsed(number)) return {};
-    return convert(Format::f64, std::bit_cast<uint64_t>(number), *type.format, Rounding::nearest_even,
-                   Overflow::infinity);
-  }
-  if (int64_t number = 0; type.is_signed && parsed(number)) {
-    const int64_t limit = std::numeric_limits<int64_t>::max() >> (64 - type.bits);
-    if (number >= -limit - 1 && number <= limit) return static_cast<uint64_t>(number) & low_mask(type.bits);
-  }
-  if (uint64_t number = 0; !type.is_signed && parsed(number) && number <= low_mask(type.bits)) return number;
-  return {};
+  if (type.lanes > 1) return std::nullopt;
+  if (!type.format) return parse_integer(text, type.bits, type.is_signed);
+  const std::optional<double> number = parse_decimal(text);
+  if (!number) return std::nullopt;
+  return convert(Format::f64, std::bit_cast<uint64_t>(*number), *type.format, Rounding::nearest_even,
+                 Overflow::infinity);
 }
 
 /// An operand: a word in hex, or a number, which is rounded to the nearest code.
@@ -68,9 +54,9 @@ uint64_t operand_of(const MathWord& type, std::string text) {
 void show_list(Context& context, const MathFlags& flags) {
   Report names = Report::list();
   const auto add = [&](const auto& all) {
-    for (const auto& one : all) {
-      names.append(print(one));
-      names.add_text(print(one));
+    for (const auto& function : all) {
+      names.append(print(function));
+      names.add_text(print(function));
     }
   };
   add(math_instructions());

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "plan_flags.hpp"
 
+#include <fmt/format.h>
+
+#include <utility>
+
 #include "arguments.hpp"
 #include "bitmma/files/file.hpp"
+#include "bitmma/gemm/catalogue.hpp"
 #include "output.hpp"
 
 namespace bitmma::cli {
@@ -10,59 +15,108 @@ namespace {
 
 bool is_plan_file(std::string_view plan) { return plan.ends_with(".json"); }
 
+/// Calls visit(row, flag) for the rows and their flags.
+template <typename Rows, typename Flags, typename Visit>
+void for_each_flag(const Rows& rows, Flags& flags, const Visit& visit) {
+  [&]<size_t... i>(std::index_sequence<i...>) { (visit(std::get<i>(rows), std::get<i>(flags)), ...); }
+  (std::make_index_sequence<std::tuple_size_v<Rows>>());
+}
+
+template <typename Request, typename Value>
+void add_flag(Command& command, const RequestField<Request, Value>& row, auto& flag) {
+  const std::string name(row.flag), meaning(row.meaning);
+  if constexpr (std::is_same_v<Value, bool>) {
+    command.add_flag(name, flag, meaning);
+  } else if (row.may_name_file) {
+    command.add_input(name, flag, meaning, [](const std::string& value) {
+      return is_plan_file(value) ? std::vector{value} : std::vector<std::string>{};
+    });
+  } else {
+    command.add_option(name, flag, meaning);
+  }
+  if (row.max != 0) between(command.get_option(name), row.min, row.max);
+}
+
+template <typename Request, typename Value>
+Value value_of(const RequestField<Request, Value>& row, const auto& flag) {
+  if constexpr (std::is_same_v<Value, std::optional<Format>>) {
+    return flag.empty() ? std::nullopt : std::optional(require_format(row.flag, flag, plan_outputs));
+  } else if constexpr (std::is_same_v<Value, std::string>) {
+    return row.may_name_file && is_plan_file(flag.get()) ? read_whole(flag) : flag.get();
+  } else {
+    return flag.get();
+  }
+}
+
+template <typename Request>
+void add_names(std::vector<FlagOfField>& names) {
+  static constexpr auto rows = request_fields(static_cast<const Request*>(nullptr));
+  std::apply([&](const auto&... row) { (names.emplace_back(row.name, row.flag), ...); }, rows);
+}
+
 }  // namespace
 
-void ProductPlanFlags::add(Command& command) {
-  command.add_input(
-      "--plan", plan,
-      "the plan: a name of the catalogue, JSON, or a file NAME.json; default: flat; required for float32",
-      [](const std::string& value) { return is_plan_file(value) ? std::vector{value} : std::vector<std::string>{}; });
-  command.add_option("--kernel", kernel,
-                     "use the plan of the kernel with this name; `file` uses the key kernel of the file");
-  command.add_option("--split-k", split_count,
-                     "number of slices, if the plan does not determine it; default: found from d");
-  between(command.get_option("--split-k"), 1, 1 << 20);
-  command.add_option("--output-type", output_type,
-                     "type of d for named plans; default: the type of d in the file, or f32");
+template <typename Request>
+void RequestFlags<Request>::add(Command& command) {
+  for_each_flag(rows, flags_, [&](const auto& row, auto& flag) { add_flag(command, row, flag); });
 }
 
-std::optional<Format> ProductPlanFlags::output() const {
-  if (output_type.empty()) return std::nullopt;
-  return require_format("--output-type", output_type, plan_outputs);
+template <typename Request>
+Request RequestFlags<Request>::request() const {
+  Request request;
+  for_each_flag(rows, flags_, [&](const auto& row, const auto& flag) { request.*row.member = value_of(row, flag); });
+  return request;
 }
+
+template <typename Request>
+template <typename... Members>
+bool RequestFlags<Request>::has(Members... members) const {
+  bool is_given = false;
+  for_each_flag(rows, flags_, [&]<typename Value>(const RequestField<Request, Value>& row, const auto& flag) {
+    if constexpr (std::is_same_v<Value, std::string>) is_given |= ((row.member == members) || ...) && !flag.empty();
+  });
+  return is_given;
+}
+
+template class RequestFlags<ProductPlanRequest>;
+template class RequestFlags<ProductLibraryRequest>;
+template bool RequestFlags<ProductPlanRequest>::has(std::string ProductPlanRequest::*,
+                                                    std::string ProductPlanRequest::*) const;
+template bool RequestFlags<ProductLibraryRequest>::has(std::string ProductLibraryRequest::*) const;
 
 ProductPlanRequest ProductPlanFlags::request(const TargetFlag& target) const {
-  return {.plan = is_plan_file(plan) ? read_whole(plan) : plan.get(),
-          .kernel = kernel,
-          .output = output(),
-          .target = target.asked(),
-          .split_count = split_count};
-}
-
-void LibraryFlags::add(Command& command) {
-  command.add_option("--library", library, "instead of a plan: the kernel that this library takes: cublas-13.1");
-  command.add_option("--gpu", gpu, "with --library: H100 or H200");
-  command.add_option(
-      "--layout", layout,
-      "with --library: nt, nn, tn or tt: A and B have contiguous rows (n) or columns (t); default as the "
-      "file has B, b_t is t");
-  command.add_flag("--allow-tf32", allow_tf32, "with --library: float32 is rounded to tf32, as PyTorch may do");
-  command.add_flag("--fast-accum", fast_accumulation, "with --library: use_fast_accum of fp8");
-  command.add_flag("--nearest", nearest, "with --library: for a shape that was not recorded, take the nearest one's");
+  ProductPlanRequest request = RequestFlags::request();
+  request.target = target.asked();
+  return request;
 }
 
 ProductLibraryRequest LibraryFlags::request(std::optional<Format> output) const {
-  return {.library = library,
-          .gpu = gpu,
-          .layout = layout,
-          .output = output,
-          .fast_accumulation = fast_accumulation,
-          .allow_tf32 = allow_tf32,
-          .nearest = nearest};
+  ProductLibraryRequest request = RequestFlags::request();
+  request.output = output;
+  return request;
 }
 
-std::function<void(const std::vector<Violation>&)> warnings_to(const Context& context) {
-  return [&context](const std::vector<Violation>& warnings) { print_warnings(context, warnings); };
+const std::vector<FlagOfField>& flags_of_products() {
+  static const std::vector<FlagOfField> all = [] {
+    std::vector<FlagOfField> names{
+        {"target", "--target"}, {"accuracy", "--error"}, {"replace_d", "--replace-d"}, {"row, col", "--row, --col"}};
+    add_names<ProductPlanRequest>(names);
+    add_names<ProductLibraryRequest>(names);
+    return names;
+  }();
+  return all;
+}
+
+std::string print_plan_names() {
+  std::string names;
+  for (const CataloguePlan& row : catalogue()) names += fmt::format("  {:29}{}\n", row.name, row.about);
+  return names;
+}
+
+std::function<void(const std::vector<Violation>&)> product_warnings_to(const Context& context) {
+  return [&context](const std::vector<Violation>& warnings) {
+    print_warnings(context, in_flags(warnings, flags_of_products()));
+  };
 }
 
 }  // namespace bitmma::cli

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-#include <fmt/format.h>
+#include <array>
 
-#include "bitmma/acts/describe_quantize.hpp"
 #include "bitmma/acts/quantized_file.hpp"
 #include "flags.hpp"
 #include "output.hpp"
+#include "write_result.hpp"
 
 namespace bitmma::cli {
 namespace {
@@ -16,33 +16,24 @@ struct QuantizeFlags {
   Flag<int> threads = 1;
 };
 
-constexpr std::array<FlagOfField, 4> flags_of_fields{
-    {{"recipe", "--recipe"}, {"tensor", "--tensor"}, {"type", "--type"}, {"torch_device", "--torch-device"}}};
+constexpr auto flags_of_quantize = std::to_array<FlagOfField>(
+    {{"recipe", "--recipe"}, {"tensor", "--tensor"}, {"type", "--type"}, {"torch_device", "--torch-device"}});
 
 void run_quantize(Context& context, const QuantizeFlags& flags) {
   require_tensor_file_name(flags.out);
-  const auto [report, made] = naming_flags(flags_of_fields, [&] {
-    const QuantizeRecipe& recipe = recipe_named(flags.recipe);
-    const std::optional<Format> type =
-        flags.type.empty() ? std::nullopt : std::optional(require_format("--type", flags.type));
-    const Matrix x = matrix_of_file(read_tensor_file(flags.file), flags.tensor, type);
-    const std::optional<std::string>& device = flags.torch_device.get();
-    const TorchDevice torch = torch_device_of(recipe, device ? std::optional<std::string_view>(*device) : std::nullopt);
-    const Quantized quantized = quantize(recipe, x, torch, flags.threads);
-    Report found = describe(recipe, x, quantized);
-    const std::vector<Violation> warnings = warnings_of(recipe, quantized);
-    found.add("warnings", warnings);
-    print_warnings(context, warnings);
-    return std::pair(std::move(found),
-                     quantized_file(recipe, x, quantized, {.packed_codes = flags.packed, .tiled_scales = flags.tiled}));
-  });
+  const QuantizeRequest request{
+      .recipe = flags.recipe,
+      .tensor = flags.tensor,
+      .type = flags.type.empty() ? std::nullopt : std::optional(require_format("--type", flags.type)),
+      .torch_device = flags.torch_device.get(),
+      .layout = {.packed_codes = flags.packed, .tiled_scales = flags.tiled},
+      .threads = flags.threads};
+  QuantizeRun run =
+      naming_flags(flags_of_quantize, [&] { return quantize_file(read_tensor_file(flags.file), request); });
+  print_warnings(context, run.warnings);
   const bool as_json = flags.json;
-  context.require_flags_acted();
-  write_tensor_file(flags.out, made);
-  Report all = report;
-  all.add("written", *flags.out);
-  all.add_text(fmt::format("wrote {}", *flags.out));
-  show(context, all, as_json);
+  write_result(context, flags.out, run.file, run.report);
+  show(context, run.report, as_json);
 }
 
 }  // namespace

@@ -5,38 +5,19 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "bitmma/core/target_names.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/survey/survey.hpp"
 #include "flags.hpp"
 #include "output.hpp"
 #include "signals.hpp"
 #include "status_line.hpp"
+#include "survey_device.hpp"
 
 namespace bitmma::cli {
 namespace {
-
-/// --device and --rehearse.
-struct DeviceFlags {
-  Flag<int> ordinal = 0;
-  Flag<std::string> rehearse = {};
-
-  void add(Command& command) {
-    command.add_option("--device", ordinal, "which GPU")->capture_default_str();
-    command.add_option("--rehearse", rehearse,
-                       "let the model of this target answer in place of a GPU; this proves nothing about a GPU");
-  }
-  /// Throws Error, which names --rehearse, if no target has this name.
-  std::optional<Target> rehearsed() const {
-    if (rehearse.empty()) return std::nullopt;
-    return naming_flag("target", "--rehearse", [&] { return target_from(rehearse); });
-  }
-  SurveyDevice asked(uint64_t seed) const { return {.ordinal = ordinal, .rehearse = rehearsed(), .seed = seed}; }
-};
 
 struct SurveyRunFlags {
   DeviceFlags device;
@@ -45,12 +26,6 @@ struct SurveyRunFlags {
   Flag<double> seconds = 480, unit_seconds = 60;
   Flag<int> jobs = 4;
   Flag<bool> retry = false, json = false;
-};
-
-struct UnitFlags {
-  DeviceFlags device;
-  Flag<std::string> unit, out;
-  Flag<uint64_t> seed = 0;
 };
 
 constexpr std::array<FlagOfField, 5> survey_flags{{{"only", "--only"},
@@ -102,19 +77,19 @@ void run_survey_command(Context& context, const SurveyRunFlags& flags) {
       context.terminal.err << fmt::format("{}: {}: {}\n", printable(record.unit), print(record.end),
                                           printable(record.message));
   }
-  const auto asked = static_cast<int64_t>(report.records.size());
-  Report found = describe(report);
-  if (asked < report.units) {
-    found.add_text(fmt::format("to continue, repeat the command{}; {} not run yet",
-                               flags.only.empty() ? "" : " without --only", report.units - asked));
+  const int64_t units_run = std::ssize(report.records);
+  Report summary = describe(report);
+  if (units_run < report.units) {
+    summary.add_text(fmt::format("to continue, repeat the command{}; {} not run yet",
+                                 flags.only.empty() ? "" : " without --only", report.units - units_run));
   }
   if (unanswered > 0)
-    found.add_text(fmt::format("to repeat units without an answer, use --retry; {}", counted(unanswered, "unit")));
-  found.add_text(fmt::format("wrote {}; to read it, run bitmma survey read {}", flags.out, flags.out));
-  show(context, found, flags.json);
-  context.exit_code = interrupts.asked() || unanswered == asked ? exit_bad_request
-                      : mismatches > 0                          ? exit_differs
-                                                                : exit_same;
+    summary.add_text(fmt::format("to repeat units without an answer, use --retry; {}", counted(unanswered, "unit")));
+  summary.add_text(fmt::format("wrote {}; to read it, run bitmma survey read {}", flags.out, flags.out));
+  show(context, summary, flags.json);
+  context.exit_code = interrupts.asked() || unanswered == units_run ? exit_bad_request
+                      : mismatches > 0                              ? exit_differs
+                                                                    : exit_same;
 }
 
 void add_survey_run(Command& survey, Context& context) {
@@ -143,21 +118,6 @@ void add_survey_run(Command& survey, Context& context) {
       "answer,\n"
       "and after an interrupt.");
   command->callback([flags, &context] { run_survey_command(context, *flags); });
-}
-
-/// Runs one unit, in the process that a survey started for it.
-void add_survey_unit(Command& survey) {
-  Command* command = survey.add_command("unit", "");
-  command->group("");
-  const auto flags = std::make_shared<UnitFlags>();
-  command->add_option("unit", flags->unit, "")->required();
-  command->add_output("-o,--output", flags->out, "")->required();
-  command->add_option("--seed", flags->seed, "");
-  flags->device.add(*command);
-  command->callback([flags] {
-    end_with_survey();
-    write_tensor_file(flags->out, to_file(run_survey_unit(flags->unit, flags->device.asked(flags->seed))));
-  });
 }
 
 }  // namespace

@@ -7,5 +7,7 @@
 namespace bitmma::cli {
 
 void add_survey_read(Command& survey, Context& context);
+/// Runs one unit, in the process that a survey started for it.
+void add_survey_unit(Command& survey);
 
 }  // namespace bitmma::cli

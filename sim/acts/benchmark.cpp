@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "bench_case.hpp"
+#include "bitmma/acts/benchmark.hpp"
 
 #include <fmt/format.h>
 
@@ -14,9 +14,8 @@
 #include "bitmma/instruction/immediates.hpp"
 #include "bitmma/instruction/place_operands.hpp"
 #include "bitmma/stimulus/random_operands.hpp"
-#include "flags.hpp"
 
-namespace bitmma::cli {
+namespace bitmma {
 namespace {
 
 /// K-major with the 128-byte swizzle, as in most programs; a narrower swizzle if a row of K is narrower.
@@ -60,15 +59,15 @@ std::optional<Example> example_of(const Form& form, Target target, bool large) {
 
 /// Among the examples of a row a dense one, with the most scales, the most terms and the fewest qualifiers.
 const Example* find_example(const std::vector<Example>& examples, const AccumulatorModel& row) {
-  const Example* found = nullptr;
+  const Example* best = nullptr;
   const auto rank = [](const Example& example) {
     const Mma mma = mma_of(example.instruction);
     return std::tuple(!mma.sparse, mma.scale_count, mma.k);
   };
   for (const Example& example : examples) {
-    if (example.model == &row && (!found || rank(example) > rank(*found))) found = &example;
+    if (example.model == &row && (!best || rank(example) > rank(*best))) best = &example;
   }
-  return found;
+  return best;
 }
 
 }  // namespace
@@ -87,7 +86,8 @@ std::vector<BenchCase> bench_cases() {
       std::vector<Example>& examples = place->second;
       if (is_new) {
         for (const Form& form : forms()) {
-          if (const std::optional<Example> one = example_of(form, target, large)) examples.push_back(*one);
+          if (const std::optional<Example> form_example = example_of(form, target, large))
+            examples.push_back(*form_example);
         }
       }
       const Example* example = find_example(examples, row);
@@ -188,4 +188,4 @@ GemmInputs BenchProduct::inputs() const {
   return inputs;
 }
 
-}  // namespace bitmma::cli
+}  // namespace bitmma

@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: MIT
 // The benchmark cases: for every accumulator row a small and the largest shape, as one state with random operands; and
 // whole products.
+//
+//   const BenchTimes times = measure(bench_cases().front(), 0.05, 4);
+//   print(describe({times}));
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "bitmma/analysis/report.hpp"
 #include "bitmma/gemm/gemm.hpp"
 #include "bitmma/instruction/execute.hpp"
 #include "bitmma/instruction/prepared.hpp"
 
-namespace bitmma::cli {
+namespace bitmma {
 
 struct BenchCase {
   std::string name = {};  // "wgmma f16 -> f32 m64n256k16"
@@ -29,7 +33,7 @@ std::vector<BenchCase> bench_cases();
 /// One case in memory, and the steps of its simulation.
 class BenchMachine {
  public:
-  explicit BenchMachine(const BenchCase& one) : BenchMachine(one.instruction, one.target) {}
+  explicit BenchMachine(const BenchCase& bench_case) : BenchMachine(bench_case.instruction, bench_case.target) {}
   explicit BenchMachine(const Instruction& instruction);
   BenchMachine(const Instruction& instruction, Target target);
 
@@ -57,6 +61,24 @@ class BenchMachine {
   int simulated_ = 0;
 };
 
+/// Times of a case on this machine, in seconds. Those of one thread are the fastest seen: other load only adds time.
+struct [[nodiscard]] BenchTimes {
+  BenchCase bench_case = {};
+  double whole = 0, gather = 0, multiply = 0;  // of one simulation, and its steps
+  int threads = 1;
+  double rate_alone = 0, rate_together = 0;  // cases per second of one thread, and of all threads
+
+  double rest() const { return whole - gather - multiply > 0 ? whole - gather - multiply : 0; }
+  double of_linear() const { return rate_together / rate_alone / threads; }
+};
+
+/// Measures each of five figures for about this long.
+BenchTimes measure(const BenchCase& bench_case, double seconds, int threads = 1);
+
+/// {"cpu_target", "results": a list of {"case", "target", "seconds", "outputs", "terms", "gather_seconds",
+/// "multiply_seconds", "threads", "cases_per_second_all_threads", "of_linear"}}.
+Report describe(const std::vector<BenchTimes>& times);
+
 /// A whole product of 1024 x 1024 x 1024.
 struct BenchProduct {
   static constexpr int size = 1024;
@@ -69,4 +91,4 @@ struct BenchProduct {
 
 std::vector<BenchProduct> bench_products();
 
-}  // namespace bitmma::cli
+}  // namespace bitmma
