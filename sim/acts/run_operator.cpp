@@ -64,7 +64,8 @@ AttentionCall attention_call(const OperatorCall& call) {
     const bool fits = tensor.shape.size() == q.size() && q.size() >= 2 && tensor.shape.back() == q.back() &&
                       (q.size() < 3 || std::equal(q.begin(), q.end() - 3, tensor.shape.begin()));
     if (!fits || (tensor.name == "v" && tensor.shape != call.operands[1].shape))
-      throw Error({.field = tensor.name,
+      throw Error({.code = ViolationCode::wrong_shape,
+                   .field = tensor.name,
                    .seen = print_shape(tensor.shape),
                    .expected = "[..., heads, n, head size]; k and v of one shape, all of one head size and batch"});
   }
@@ -156,7 +157,8 @@ ReduceCall reduce_call(const OperatorCall& call) {
 /// Functions of two are of numbers at the same places.
 const Matrix* other_operand(const OperatorCall& call) {
   if (call.operands.size() == 2 && call.operands[1].shape != call.shape())
-    throw Error({.field = call.operands[1].name,
+    throw Error({.code = ViolationCode::wrong_shape,
+                 .field = call.operands[1].name,
                  .seen = print_shape(call.operands[1].shape),
                  .expected = fmt::format("{}, as x", print_shape(call.shape()))});
   return call.operand(1);

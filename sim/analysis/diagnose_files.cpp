@@ -53,7 +53,8 @@ WrongCases wrong_cases(const VectorFile& vectors, const VectorFile& other) {
   require_consistent(vectors);
   if (&vectors != &other) require_consistent(other);
   if (!other.has_recorded_d())
-    throw Error({.field = fmt::format("{}: tensor {}", other.file.path, other.d_tensor()),
+    throw Error({.code = ViolationCode::missing_input,
+                 .field = fmt::format("{}: tensor {}", other.file.path, other.d_tensor()),
                  .seen = "(missing)",
                  .expected = "the wrong D"});
   require_same_cases(other.file.path, vectors.name(), vectors.cases, other.name(), other.cases);

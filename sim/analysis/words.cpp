@@ -143,7 +143,8 @@ EncodedWord encode_word(const SmemDescriptorRequest& request) {
   std::ranges::move(warnings(descriptor), std::back_inserter(encoded_word.warnings));
   const auto require_stride = [&](std::string_view field, const std::optional<int64_t>& stride, std::string expected) {
     if (stride) return;
-    encoded_word.warnings.push_back({.field = std::string(field),
+    encoded_word.warnings.push_back({.code = ViolationCode::missing_input,
+                                     .field = std::string(field),
                                      .seen = "(missing)",
                                      .expected = std::move(expected),
                                      .fix = "with 0 they all coincide"});

@@ -37,7 +37,8 @@ struct PlacePrinter {
 
 void require_recorded(const VectorFile& vectors) {
   if (vectors.has_recorded_d()) return;
-  throw Error({.field = fmt::format("{}: tensor {}", vectors.file.path, vectors.d_tensor()),
+  throw Error({.code = ViolationCode::missing_input,
+               .field = fmt::format("{}: tensor {}", vectors.file.path, vectors.d_tensor()),
                .seen = "(missing)",
                .expected = "a recorded D to compare with",
                .fix = "bitmma simulate computes one"});

@@ -103,7 +103,8 @@ std::optional<VectorFile> tiles_of_matrices(const TensorFile& whole, const Vecto
     const Tensor* tensor = file.find(name);
     const std::vector<int64_t> expected{cases, rows, cols};
     if (tensor && tensor->shape != expected)
-      throw Error({.field = fmt::format("{}: tensor {} shape", file.path, name),
+      throw Error({.code = ViolationCode::wrong_shape,
+                   .field = fmt::format("{}: tensor {} shape", file.path, name),
                    .seen = print_shape(tensor->shape),
                    .expected = print_shape(expected)});
   };
@@ -114,7 +115,8 @@ std::optional<VectorFile> tiles_of_matrices(const TensorFile& whole, const Vecto
     if (!tensor) continue;
     const int64_t count = rows > 0 ? tensor->shape.back() : tensor->shape.size() == 3 ? tensor->shape[1] : 0;
     if (count % steps != 0 || count == 0)
-      throw Error({.field = fmt::format("{}: tensor {} shape", file.path, name),
+      throw Error({.code = ViolationCode::wrong_shape,
+                   .field = fmt::format("{}: tensor {} shape", file.path, name),
                    .seen = print_shape(tensor->shape),
                    .expected = fmt::format("scales of {} instructions of K = {}", steps, of_name.k)});
     require_shape(name, rows > 0 ? m : count, rows > 0 ? count : n);
@@ -171,7 +173,8 @@ std::optional<VectorFile> tiles_of_steps(const TensorFile& whole, const VectorFi
   if (recorded.shape.size() == 2) recorded.shape.insert(recorded.shape.begin(), 1);
   if (recorded.shape != expected)
     throw Error(
-        {.field = fmt::format("{}: tensor d", whole.path),
+        {.code = ViolationCode::wrong_shape,
+         .field = fmt::format("{}: tensor d", whole.path),
          .seen = recorded.dtype + " " + print_shape(recorded.shape),
          .expected = fmt::format("{} {}, of all {} steps", dtypes_of(mma.d).front(), print_shape(expected), steps)});
   tiled.file.set(std::move(recorded));

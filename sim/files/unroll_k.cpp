@@ -110,7 +110,8 @@ bool is_k_loop(const VectorFile& vectors) {
 
 VectorFile unroll_k(const VectorFile& loops, const Placement& placement) {
   if (!is_k_loop(loops)) {
-    throw Error({.field = fmt::format("{}: tile", loops.file.path),
+    throw Error({.code = ViolationCode::wrong_shape,
+                 .field = fmt::format("{}: tile", loops.file.path),
                  .seen = fmt::format("{} x {} x {} instructions", loops.tiling.m, loops.tiling.n, loops.tiling.k),
                  .expected = "plain matrices with M and N of one instruction and K of several"});
   }

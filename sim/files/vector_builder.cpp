@@ -60,7 +60,8 @@ void VectorBuilder::add(const Case& this_case) {
   const Tiling tiling = tiling_of(this_case);
   if (cases_ == 0) tiling_ = tiling;
   if (tiling != tiling_)
-    throw Error({.field = fmt::format("case {}: tile", cases_),
+    throw Error({.code = ViolationCode::wrong_shape,
+                 .field = fmt::format("case {}: tile", cases_),
                  .seen = fmt::format("{} x {} x {} instructions", tiling.m, tiling.n, tiling.k),
                  .expected = fmt::format("{} x {} x {}, as in the first case", tiling_.m, tiling_.n, tiling_.k)});
   for (const FieldRule& rule : fields_of(this_case.instruction)) {

@@ -531,7 +531,8 @@ void require_keys(const TensorFile& file) {
   for (const ImmediateInfo& immediate : all_immediates()) {
     const Tensor* tensor = immediate.by_case ? nullptr : file.find(immediate.name);
     if (!tensor || is_known(*tensor)) continue;
-    throw Error({.field = fmt::format("{}: tensor {}", file.path, tensor->name),
+    throw Error({.code = ViolationCode::wrong_shape,
+                 .field = fmt::format("{}: tensor {}", file.path, tensor->name),
                  .seen = fmt::format("{} {}", tensor->dtype, print_shape(tensor->shape)),
                  .expected = fmt::format("a metadata key {} = {}", immediate.name, immediate.legal),
                  .fix = "save it as a string, or with numpy.savez as a whole number"});

@@ -132,7 +132,8 @@ Accuracy accuracy_of(const GemmInputs& inputs, const Matrix& d, int threads, con
   require_float(a, "a"), require_float(b, "b"), require_float(d, "d");
   if (a.cols() != b.rows() || d.rows() != a.rows() || d.cols() != b.cols()) {
     throw Error(
-        {.field = "a, b, d",
+        {.code = ViolationCode::wrong_shape,
+         .field = "a, b, d",
          .seen = fmt::format("{} x {}, {} x {}, {} x {}", a.rows(), a.cols(), b.rows(), b.cols(), d.rows(), d.cols()),
          .expected = "M x K, K x N, M x N"});
   }

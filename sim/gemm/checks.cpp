@@ -181,7 +181,8 @@ std::vector<Violation> unread_by(const GemmPlan& plan, const GemmInputs& inputs)
   for (const GemmOperandInfo& row : gemm_operands) {
     const bool is_read = !row.optional || std::ranges::find(uses, row.id, &OperandUse::operand) != uses.end();
     if (is_read || !find_operand(inputs, row.id)) continue;
-    violations.push_back({.field = std::string(row.name),
+    violations.push_back({.code = ViolationCode::no_effect,
+                          .field = std::string(row.name),
                           .seen = "given",
                           .expected = "absent: the plan does not use it",
                           .fix = std::string(row.used_by)});

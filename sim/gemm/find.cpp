@@ -198,7 +198,8 @@ class Search {
       : inputs_(inputs), d_(d), options_(options), progress_(progress), began_(Clock::now()) {
     search_.outputs = static_cast<int64_t>(d.size());
     if (d.rows() == inputs.a.rows() && d.cols() == inputs.b.cols()) return;
-    throw Error({.field = "d",
+    throw Error({.code = ViolationCode::wrong_shape,
+                 .field = "d",
                  .seen = fmt::format("{} x {}", d.rows(), d.cols()),
                  .expected = fmt::format("{} x {}", inputs.a.rows(), inputs.b.cols())});
   }

@@ -61,7 +61,8 @@ GemmPlan flat_plan(Target target, Format a, Format b, Format output) {
   for (const TargetInfo& row : targets) {
     if (instruction_for(row.id, a, b)) able += fmt::format("{}{}", able.empty() ? "" : ", ", row.name);
   }
-  throw Error({.field = "types",
+  throw Error({.code = ViolationCode::wrong_type,
+               .field = "types",
                .seen = fmt::format("{} x {} on {}", info(a).name, info(b).name, print(target)),
                .expected = legal.empty() ? "a target with an instruction for these types" : legal,
                .fix = able.empty() ? "whole products use only some of the types that single instructions multiply"
@@ -97,7 +98,10 @@ bool multiplies(Target target, const GemmInputs& inputs) {
 
 void require_both_scales(const GemmInputs& inputs) {
   if (inputs.sfa.has_value() == inputs.sfb.has_value()) return;
-  throw Error({.field = inputs.sfa ? "sfb" : "sfa", .seen = "(missing)", .expected = "block scales of both operands"});
+  throw Error({.code = ViolationCode::missing_input,
+               .field = inputs.sfa ? "sfb" : "sfa",
+               .seen = "(missing)",
+               .expected = "block scales of both operands"});
 }
 
 GemmPlan flat_plan(Target target, const GemmInputs& inputs, Format output) {
@@ -117,7 +121,8 @@ GemmPlan flat_plan(Target target, const GemmInputs& inputs, Format output) {
   };
   const std::string operands = fmt::format("{} x {}", info(inputs.a.format()).name, info(inputs.b.format()).name);
   if (std::vector<std::string> able = targets_with(inputs); !able.empty()) {
-    throw Error({.field = "target",
+    throw Error({.code = ViolationCode::unsupported_target,
+                 .field = "target",
                  .seen = std::string(print(target)),
                  .legal = std::move(able),
                  .fix = fmt::format("a type that {} multiplies with block scales {}", operands, text(*inputs.sfa))});

@@ -300,7 +300,8 @@ LibraryCall call_of(const GemmInputs& inputs) {
                of_rows = inputs.scale_a->cols() == 1 && inputs.scale_b->rows() == 1 &&
                          inputs.scale_a->rows() == inputs.a.rows() && inputs.scale_b->cols() == inputs.b.cols();
     if (!of_tensor && !of_rows) {
-      violations.push_back({.field = "scale_a, scale_b",
+      violations.push_back({.code = ViolationCode::wrong_shape,
+                            .field = "scale_a, scale_b",
                             .seen = fmt::format("{} x {}, {} x {}", inputs.scale_a->rows(), inputs.scale_a->cols(),
                                                 inputs.scale_b->rows(), inputs.scale_b->cols()),
                             .expected = "one number each, or one a row of A and one a column of B"});

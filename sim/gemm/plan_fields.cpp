@@ -154,7 +154,8 @@ void read_types(GemmPlan& plan, const std::string& key, const JsonReader& plan_j
   TensorCoreChain* const chain = std::get_if<TensorCoreChain>(&plan.chain);
   std::optional<ShapeAndTypes> types = chain ? shape_and_types_of(chain->instruction) : std::nullopt;
   if (!types) {
-    throw Error({.field = plan_json.name(key),
+    throw Error({.code = ViolationCode::no_effect,
+                 .field = plan_json.name(key),
                  .seen = "given",
                  .expected = "absent except with tcgen05.mma: other mnemonics contain their types"});
   }

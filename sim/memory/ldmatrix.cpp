@@ -94,7 +94,10 @@ LdMatrix parse_ldmatrix(std::string_view text) {
   for (size_t i = 0; i < written.size(); ++i) {
     const auto& [legal, words, optional] = ldmatrix_qualifiers[i];
     if (written[i].empty() && !optional)
-      violations.push_back({.field = "qualifier", .seen = "(missing)", .expected = std::string(legal)});
+      violations.push_back({.code = ViolationCode::missing_input,
+                            .field = "qualifier",
+                            .seen = "(missing)",
+                            .expected = std::string(legal)});
   }
   if (!violations.empty()) throw Error(std::move(violations));
   return {.count = written[3][1] - '0', .transposed = !written[4].empty(), .store = name == "stmatrix"};

@@ -40,11 +40,13 @@ int padded_head_size(int head_size) {
 
 void require_matrix(std::string_view name, const Matrix& matrix, Format format, int rows, int cols) {
   if (matrix.format() != format)
-    throw Error({.field = fmt::format("type of {}", name),
+    throw Error({.code = ViolationCode::wrong_type,
+                 .field = fmt::format("type of {}", name),
                  .seen = std::string(info(matrix.format()).name),
                  .expected = fmt::format("{}, as Q", info(format).name)});
   if (matrix.rows() != rows || matrix.cols() != cols)
-    throw Error({.field = fmt::format("shape of {}", name),
+    throw Error({.code = ViolationCode::wrong_shape,
+                 .field = fmt::format("shape of {}", name),
                  .seen = fmt::format("{} x {}", matrix.rows(), matrix.cols()),
                  .expected = fmt::format("{} x {}", rows, cols)});
 }
@@ -398,7 +400,8 @@ Attention attention_of(const AttentionPlan& plan, const AttentionShape& shape, c
   require_plan(plan);
   const bool has_f32 = plan.kernel == AttentionKernel::memory_efficient;
   if (q.format() != Format::f16 && q.format() != Format::bf16 && !(has_f32 && q.format() == Format::f32))
-    throw Error({.field = "type of Q",
+    throw Error({.code = ViolationCode::wrong_type,
+                 .field = "type of Q",
                  .seen = std::string(info(q.format()).name),
                  .expected = !has_f32 ? "f16 or bf16; the memory-efficient kernel takes f32" : "f16, bf16 or f32"});
   require_matrix("Q", q, q.format(), shape.heads * shape.queries, shape.head_size);

@@ -112,7 +112,8 @@ Call call_of(std::string_view name, const Matrix& x, const Matrix* y) {
                  .seen = y ? "a matrix" : "none",
                  .expected = y ? "absent: a function of one operand" : "a matrix"});
   if (y && (y->format() != x.format() || y->rows() != x.rows() || y->cols() != x.cols()))
-    throw Error({.field = "y",
+    throw Error({.code = ViolationCode::wrong_shape,
+                 .field = "y",
                  .seen = fmt::format("{} x {} of {}", y->rows(), y->cols(), info(y->format()).name),
                  .expected = fmt::format("{} x {} of {}, as x", x.rows(), x.cols(), info(x.format()).name)});
   return {

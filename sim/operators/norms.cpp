@@ -147,7 +147,8 @@ Scale by_moments(std::span<const float> x, float eps, bool rms, Notes* notes) {
 
 void require_like(std::string_view name, const Matrix* weight, const Matrix& x) {
   if (weight && (weight->format() != x.format() || weight->rows() != 1 || weight->cols() != x.cols()))
-    throw Error({.field = std::string(name),
+    throw Error({.code = ViolationCode::wrong_shape,
+                 .field = std::string(name),
                  .seen = fmt::format("{} x {} of {}", weight->rows(), weight->cols(), info(weight->format()).name),
                  .expected = fmt::format("1 x {} of {}, as x", x.cols(), info(x.format()).name)});
 }

@@ -281,7 +281,8 @@ uint32_t amax_of(const Matrix& words, const Block& block) {
 
 void require_input(const QuantizeRecipe& recipe, const Matrix& x) {
   if (!recipe.inputs.contains(x.format())) {
-    throw Error({.field = "type of x",
+    throw Error({.code = ViolationCode::wrong_type,
+                 .field = "type of x",
                  .seen = std::string(info(x.format()).name),
                  .legal = row_names(rows_of(recipe.inputs)),
                  .source = fmt::format("{}, {}", recipe.project, recipe.path)});
@@ -458,7 +459,8 @@ std::vector<uint8_t> packed_codes(const Matrix& codes) {
 std::vector<uint8_t> tiled_scales(const Quantized& quantized) {
   const Matrix& scales = quantized.scales;
   if (bits_of(scales.format()) != 8) {
-    throw Error({.field = "type of the scales",
+    throw Error({.code = ViolationCode::wrong_type,
+                 .field = "type of the scales",
                  .seen = std::string(info(scales.format()).name),
                  .expected = "ue8m0 or ue4m3",
                  .source = "cuBLAS, 1D block scaling factors layout"});

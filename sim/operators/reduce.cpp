@@ -199,7 +199,8 @@ class Reduction {
           {.field = "multiprocessors", .seen = std::to_string(options.multiprocessors), .expected = "1 or more"});
     const Format to = options.to.value_or(x_.format());
     if (to != x_.format() && !(adds() && to == Format::f32))
-      throw Error({.field = "type of the result",
+      throw Error({.code = ViolationCode::wrong_type,
+                   .field = "type of the result",
                    .seen = std::string(info(to).name),
                    .expected = "that of x, or f32 of a sum or mean"});
     bytes_ = x_.format() == Format::f32 ? 4 : 2;

@@ -16,11 +16,13 @@ namespace bitmma::operators {
 void require_floats(std::string_view name, const Matrix& x) {
   const Format format = x.format();
   if (format != Format::f32 && format != Format::f16 && format != Format::bf16)
-    throw Error({.field = fmt::format("type of {}", name),
+    throw Error({.code = ViolationCode::wrong_type,
+                 .field = fmt::format("type of {}", name),
                  .seen = std::string(info(format).name),
                  .expected = "f32, f16 or bf16"});
   if (x.size() == 0)
-    throw Error({.field = fmt::format("shape of {}", name),
+    throw Error({.code = ViolationCode::wrong_shape,
+                 .field = fmt::format("shape of {}", name),
                  .seen = fmt::format("{} x {}", x.rows(), x.cols()),
                  .expected = "at least one element"});
 }

@@ -150,7 +150,10 @@ Matrix softmax_of(const Matrix& x, const SoftmaxOptions& options) {
   require_rows(options.of, x);
   const Format to = options.to.value_or(x.format());
   if (to != x.format() && to != Format::f32)
-    throw Error({.field = "type of the result", .seen = std::string(info(to).name), .expected = "that of x, or f32"});
+    throw Error({.code = ViolationCode::wrong_type,
+                 .field = "type of the result",
+                 .seen = std::string(info(to).name),
+                 .expected = "that of x, or f32"});
   return Matrix(to, x.rows(), x.cols());
 }
 

@@ -113,7 +113,8 @@ void add_layout(Command& app, Context& context) {
   command->callback([flags, command, &context] {
     if (!command->get_subcommands().empty()) return;
     if (flags->text.empty()) {
-      throw Error({.field = "layout",
+      throw Error({.code = ViolationCode::missing_input,
+                   .field = "layout",
                    .seen = "nothing",
                    .expected = "a subcommand (descriptor, smem, fragment, tmem, tmem-plan, ldst, ldmatrix, scales, "
                                "algebra, banks, swizzles) or --cute",

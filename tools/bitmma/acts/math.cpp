@@ -69,7 +69,8 @@ void run_math(Context& context, const MathFlags& flags) {
   if (flags.list) return show_list(context, flags);
   const std::string name = flags.instruction;
   if (name.empty()) {
-    throw Error({.field = "instruction",
+    throw Error({.code = ViolationCode::missing_input,
+                 .field = "instruction",
                  .seen = "(missing)",
                  .expected = "an instruction, such as ex2.approx.f32, cvt.rn.f16.f32 or expf@cuda_13",
                  .fix = "--list shows all"});
