@@ -92,8 +92,7 @@ void run_gemm(Context& context, const GemmFlags& flags) {
   if (computed.result.recorded) context.exit_code = computed.result.differing() == 0 ? exit_same : exit_differs;
   Report report = describe(computed.result, rows, cols);
   if (!flags.out.empty()) {
-    const bool replace_d = flags.replace_d;
-    const TensorFile file = naming_flags(flags_of_products(), [&] { return file_with_d(computed, replace_d); });
+    const TensorFile file = naming_flags(flags_of_products(), [&] { return file_with_d(computed, flags.replace_d); });
     write_result(context, flags.out, file, report);
   }
   show(context, report, as_json);
@@ -144,8 +143,7 @@ void add_gemm(Command& app, Context& context) {
       "--find tries, until plans give all bits:\n" +
       print_search() +
       "Without --plan and --kernel, the command uses the plan stored in the file (key plan), if there is one. It "
-      "compares a recorded "
-      "d in the file. Exit code 1 if outputs differ or no plan was found; 2 for a bad request.");
+      "compares a recorded d in the file. Exit code 1 if outputs differ or no plan was found; 2 for a bad request.");
   command->callback([flags, &context] { run_gemm(context, *flags); });
 }
 
