@@ -36,7 +36,8 @@ const Tensor& require_bytes(const Tensor& tensor) {
 
 const Tensor& tensor_of(const TensorFile& file, const std::string& name) {
   if (const Tensor* const tensor = file.find(name)) return require_bytes(*tensor);
-  throw Error({.code = ViolationCode::not_found, .field = name, .seen = "(missing)", .expected = "a tensor of bytes"});
+  throw Error(
+      {.code = ViolationCode::missing_input, .field = name, .seen = "(missing)", .expected = "a tensor of bytes"});
 }
 
 std::vector<uint8_t> bytes_of(const JsonReader& reader, const char* key) {
@@ -216,7 +217,7 @@ LaunchFile as_launch_file(TensorFile file) {
     const std::string* const text = file.find_metadata("launches");
     const std::string* const target = file.find_metadata("target");
     if (!text || !target)
-      throw Error({.code = ViolationCode::not_found,
+      throw Error({.code = ViolationCode::missing_input,
                    .field = text ? "target" : "launches",
                    .seen = "(missing)",
                    .expected = text ? "the name of a GPU, such as sm_90a or H100" : "a list of launches"});

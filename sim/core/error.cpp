@@ -41,9 +41,12 @@ std::string print(const Violation& violation) {
       text = (seen.empty() ? field : field + " = " + seen) +
              before(violation.severity == Severity::error ? ": must be " : ": expected ") + fix;
       break;
-    case MessageForm::no_such:  // the list of names may be long: the suggestion precedes it
-      text = seen + ": no such " + field + fix + before(" (available: ") + (expected.empty() ? "" : ")");
+    case MessageForm::no_such: {  // the list of names may be long: the suggestion precedes it
+      const size_t kind = field.rfind(": ") == std::string::npos ? 0 : field.rfind(": ") + 2;  // after FILE:
+      text = field.substr(0, kind) + seen + ": no such " + field.substr(kind) + fix + before(" (available: ") +
+             (expected.empty() ? "" : ")");
       break;
+    }
     case MessageForm::not_together: text = field + " and " + seen + ": cannot be combined" + before(": ") + fix; break;
     case MessageForm::statement: text = field + ": " + seen + before("; expected ") + fix; break;
   }

@@ -207,7 +207,7 @@ TEST_CASE("a file of launches that is not as it must be is refused with the key"
   }
   TensorFile file = file_of();
   file.erase_metadata("target");
-  CHECK_THROWS_MATCHES(as_launch_file(file), Error, refused(not_found, "launches.safetensors: target"));
+  CHECK_THROWS_MATCHES(as_launch_file(file), Error, refused(missing_input, "launches.safetensors: target"));
   file = file_of();
   set(file, "after.0.1", {1, 2});
   CHECK_THROWS_MATCHES(as_launch_file(file), Error, refused(wrong_shape, "launches.safetensors: after.0.1"));
@@ -221,7 +221,7 @@ TEST_CASE("a file of launches that is not as it must be is refused with the key"
                        refused(unknown_key, "launches.safetensors: key of a file of launches"));
   file = file_of();
   file.erase("ptx.0");
-  CHECK_THROWS_MATCHES(as_launch_file(file), Error, refused(not_found, "launches.safetensors: ptx.0"));
+  CHECK_THROWS_MATCHES(as_launch_file(file), Error, refused(missing_input, "launches.safetensors: ptx.0"));
 }
 
 TEST_CASE(
