@@ -143,7 +143,7 @@ std::string JsonReader::name(const std::string& key) const {
 }
 
 void JsonReader::refuse(const std::string& key, std::string expected) const {
-  throw Error({.code = is_there ? ViolationCode::illegal_value : ViolationCode::missing_input,
+  throw Error({.code = key.empty() || has(key) ? ViolationCode::illegal_value : ViolationCode::missing_input,
                .field = name(key),
                .seen = key.empty() ? seen_of(json_)
                        : has(key)  ? seen_of(json_[key])

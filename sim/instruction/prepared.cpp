@@ -68,7 +68,7 @@ void Prepared::execute_batch(int64_t count, const WarpRegisters& registers, uint
   std::vector<Violation> violations;
   const auto require = [&](const uint32_t* words_pointer, int wanted, std::string_view name) {
     if ((words_pointer != nullptr) == (wanted > 0)) return;
-    violations.push_back({.code = given ? ViolationCode::no_effect : ViolationCode::missing_input,
+    violations.push_back({.code = words_pointer ? ViolationCode::no_effect : ViolationCode::missing_input,
                           .field = std::string(name),
                           .seen = words_pointer ? "given" : "NULL",
                           .expected = wanted > 0 ? fmt::format("a pointer to {} words a product", wanted)

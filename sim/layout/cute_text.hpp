@@ -117,7 +117,7 @@ class CuteReader {
     const auto value = [&](std::string_view symbol, int64_t unit_bits) {
       const std::optional<int64_t> symbol_value = value_of_ ? value_of_(symbol) : std::nullopt;
       if (!symbol_value || *symbol_value < 0 || *symbol_value > most_number) {
-        throw Error({.code = given ? ViolationCode::illegal_value : ViolationCode::missing_input,
+        throw Error({.code = symbol_value ? ViolationCode::illegal_value : ViolationCode::missing_input,
                      .field = fmt::format("{} of the CuTe layout", symbol),
                      .seen = symbol_value ? std::to_string(*symbol_value) : "(no value)",
                      .expected = "0..4294967296",
