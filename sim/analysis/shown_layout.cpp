@@ -263,7 +263,7 @@ CuteLayout tile_layout(const TileRequest& tile) {
     violations.push_back({.field = name, .seen = std::to_string(value), .expected = fmt::format("1..{}", most)});
   }
   if (violations.empty() && tile.rows > (1 << 20) / tile.cols)
-    violations.push_back({.code = ViolationCode::wrong_shape,
+    violations.push_back({.code = ViolationCode::too_large,
                           .field = "rows, cols",
                           .seen = fmt::format("{} x {}", tile.rows, tile.cols),
                           .expected = "at most 1048576 elements"});

@@ -11,8 +11,7 @@ namespace {
 /// Checks the range first: only then do the products fit.
 void require_countable(const ScaleImage& image) {
   if (image.rows >= 1 && image.blocks >= 1 && image.rows <= 1 << 24 && image.blocks <= 1 << 20) return;
-  throw Error({.code = ViolationCode::wrong_shape,
-               .field = "scale matrix",
+  throw Error({.field = "scale matrix",
                .seen = fmt::format("{} x {}", image.rows, image.blocks),
                .expected = "1..16777216 rows, 1..1048576 blocks"});
 }

@@ -193,7 +193,7 @@ TEST_CASE("a file of launches that is not as it must be is refused with the key"
            {with("\"value\": \"00000040\"", "\"value\": \"00\", \"offset\": 1"),
             {illegal_value, "launches.safetensors: scaled.arguments[2].offset"}},
            {with("\"value\": \"00000040\"", "\"value\": \"00\", \"memory\": 0"),
-            {missing_input, "launches.safetensors: scaled.arguments[2]"}},
+            {illegal_value, "launches.safetensors: scaled.arguments[2]"}},
            {with("\"memory\": 0", "\"memory\": 0, \"map\": {\"sizes\": [4]}"),
             {missing_input, "launches.safetensors: scaled.arguments[0].map.element_bytes"}}}) {
     INFO(row.launches);

@@ -365,7 +365,7 @@ TEST_CASE("C refuses to quantise what no recipe takes, and writes nothing") {
     test::Refusal refusal;
   } wrong[]{{"none", &row, nullptr, codes, scales, nullptr, {unknown_name, "recipe"}},
             {"torchao_mxfp8_e4m3", &short_row, nullptr, codes, scales, nullptr, {illegal_value, "columns of x"}},
-            {"torchao_mxfp8_e4m3", &other_type, nullptr, codes, scales, nullptr, {illegal_value, "type of x"}},
+            {"torchao_mxfp8_e4m3", &other_type, nullptr, codes, scales, nullptr, {wrong_type, "type of x"}},
             {"torchao_mxfp8_e4m3", &not_finite, nullptr, codes, scales, nullptr, {illegal_value, "x(0, 0)"}},
             {"torchao_mxfp8_e4m3", &nothing, nullptr, codes, scales, nullptr, {missing_input, "x.data"}},
             {"torchao_mxfp8_e4m3", &negative, nullptr, codes, scales, nullptr, {illegal_value, "x.rows"}},
@@ -490,23 +490,23 @@ TEST_CASE("C refuses operators of what they do not take, and writes nothing") {
       both{.backend = "efficient", .splits = 2}, below{.scale = -1};
   refuse(bitmma_attention(nullptr, &x, &x, nullptr, 1, out, nullptr), {missing_input, "q"});
   refuse(bitmma_attention(&x, &nothing, &x, nullptr, 1, out, nullptr), {missing_input, "k.data"});
-  refuse(bitmma_attention(&x, &x, &narrow, nullptr, 1, out, nullptr), {illegal_value, "shape of V"});
+  refuse(bitmma_attention(&x, &x, &narrow, nullptr, 1, out, nullptr), {wrong_shape, "shape of V"});
   refuse(bitmma_attention(&x, &x, &x, nullptr, 1, nullptr, nullptr), {missing_input, "out"});
   refuse(bitmma_attention(&x, &x, &x, &three, 1, out, nullptr), {wrong_shape, "heads"});
   refuse(bitmma_attention(&x, &x, &x, &window, 1, out, nullptr), {no_effect, "window_left, window_right"});
   refuse(bitmma_attention(&x, &x, &x, &negative, 1, out, nullptr), {illegal_value, "splits"});
   refuse(bitmma_attention(&x, &x, &x, &both, 1, out, nullptr), {illegal_value, "window or splits"});
   refuse(bitmma_attention(&x, &x, &x, &below, 1, out, nullptr), {illegal_value, "scale"});
-  refuse(bitmma_softmax(&other, BITMMA_F16, 0, 1, out), {illegal_value, "type of x"});
-  refuse(bitmma_softmax(&x, BITMMA_BF16, 0, 1, out), {illegal_value, "type of the result"});
+  refuse(bitmma_softmax(&other, BITMMA_F16, 0, 1, out), {wrong_type, "type of x"});
+  refuse(bitmma_softmax(&x, BITMMA_BF16, 0, 1, out), {wrong_type, "type of the result"});
   refuse(bitmma_softmax(&x, 99, 0, 1, out), {illegal_value, "to"});
   refuse(bitmma_softmax(&x, BITMMA_F16, 0, -1, out), {illegal_value, "threads"});
-  refuse(bitmma_layer_norm(&x, nullptr, &x, 0, 1, out, nullptr, nullptr), {illegal_value, "bias"});
+  refuse(bitmma_layer_norm(&x, nullptr, &x, 0, 1, out, nullptr, nullptr), {wrong_shape, "bias"});
   refuse(bitmma_layer_norm(&x, nullptr, nullptr, 0, 1, nullptr, nullptr, nullptr), {missing_input, "out"});
-  refuse(bitmma_rms_norm(&x, &x, 0, 1, out, nullptr), {illegal_value, "weight"});
+  refuse(bitmma_rms_norm(&x, &x, 0, 1, out, nullptr), {wrong_shape, "weight"});
   refuse(bitmma_reduce("median", &x, BITMMA_F16, 0, 1, out), {illegal_value, "reduction"});
   refuse(bitmma_reduce("argmax", &x, BITMMA_F16, 0, 1, out), {wrong_type, "to"});
-  refuse(bitmma_reduce("amax", &x, BITMMA_F32, 0, 1, out), {illegal_value, "type of the result"});
+  refuse(bitmma_reduce("amax", &x, BITMMA_F32, 0, 1, out), {wrong_type, "type of the result"});
   refuse(bitmma_reduce(nullptr, &x, BITMMA_F16, 0, 1, out), {missing_input, "reduction"});
   refuse(bitmma_elementwise("slu", &x, nullptr, 1, out), {illegal_value, "function"});
   refuse(bitmma_elementwise("add", &x, nullptr, 1, out), {illegal_value, "y"});

@@ -84,7 +84,7 @@ TEST_CASE("encode puts descriptors, masks and mnemonics together, as text and as
     INFO(kind);
     CHECK(run({"encode", "idesc", "--kind", kind, "--m", "128", "--n", "64"}).code == 0);
   }
-  CHECK_THAT(run_line("encode descriptor --swizzle 128").violations, refused(illegal_value, "--sbo"));
+  CHECK_THAT(run_line("encode descriptor --swizzle 128").violations, refused(missing_input, "--sbo"));
   CHECK(nlohmann::json::parse(run_line("encode descriptor --swizzle 128 --json").out)["warnings"].size() == 1);
 }
 

@@ -39,7 +39,7 @@ const test::BadRequests bad_requests({
     {"gemm " + product + " --rows 0..7", illegal_value, "--rows"},
     {"gemm " + product + " --only-rows 8", malformed, "--only-rows"},
     {"gemm " + product + " --only-cols 5..3", malformed, "--only-cols"},
-    {"gemm " + product + " --target sm_70", illegal_value, "types"},
+    {"gemm " + product + " --target sm_70", wrong_type, "types"},
     {"gemm " + product + " --output-type float", unknown_name, "--output-type"},
     {"gemm " + product + " --kernel ampere_sgemm", unknown_kernel, "--kernel"},
     {"gemm " + product + " --kernel nvjet_x --plan flat", contradiction, "--kernel"},
@@ -123,7 +123,7 @@ TEST_CASE("gemm --library takes the kernel that the library takes, and says so")
                  ContainsSubstring("all 128 outputs the same"));
   const test::Outcome near =
       run({"gemm", unknown_shape, "--library", "cublas-13.1", "--gpu", "H200", "--nearest", "--json"});
-  CHECK_THAT(near.violations, test::refused(other_inputs, "library"));
+  CHECK_THAT(near.violations, test::refused(other_inputs, "--library"));
   const auto json = nlohmann::json::parse(near.out);
   CHECK(json["choice"] == "that of the nearest recorded shape");
   CHECK(json["slices"].get<int>() > 1);

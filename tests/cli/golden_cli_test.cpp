@@ -143,7 +143,7 @@ const test::BadRequests bad_requests({
     {t + "cta_group::1.kind::f16.ashift --m 64 --n 16 --a-source tmem $OUT", illegal_value, ".ashift"},
     {t + "cta_group::1.kind::f16.ashift.collector::a::fill --m 128 --n 16 --a-source tmem $OUT", illegal_value,
      "collector"},
-    {t + "cta_group::1.kind::f16 --m 128 --n 64 --zero-column-mask 0 $OUT", illegal_value, "--zero-column-mask"},
+    {t + "cta_group::1.kind::f16 --m 128 --n 64 --zero-column-mask 0 $OUT", no_effect, "--zero-column-mask"},
     {t + "cta_group::1.kind::f16 --m 128 --n 64 --max-shift 1 $OUT", no_effect, "--max-shift"},
     {t + "ws.cta_group::1.kind::f16 --m 128 --n 64 --zero-column-mask 0x0800000000000000 --max-shift 0 $OUT",
      illegal_value, "column_shift"},

@@ -18,7 +18,7 @@ using test::f16, test::run, test::run_line;
 namespace {
 
 const test::BadRequests bad_requests({
-    {"layout", illegal_value, "layout"},
+    {"layout", missing_input, "layout"},
     {"layout --cute (8,8):(8)", wrong_shape, "CuTe layout"},
     {"layout --cute (8,8):(8,1) --element-bits 12", illegal_value, "--element-bits"},
     {"layout --cute GMMA::Layout_K_SW128_Atom<half_t> --element-bits 8", illegal_value, "--element-bits"},
@@ -27,7 +27,7 @@ const test::BadRequests bad_requests({
     {"layout descriptor --cute Layout_K_SW128 --swizzle 128", not_together, "--cute"},
     {"layout descriptor --type f16 --swizzle 256 --rows 8 --cols 64", illegal_value, "--swizzle"},
     {"layout descriptor --type f16 --swizzle 128 --rows 0 --cols 64", illegal_value, "--rows"},
-    {"layout descriptor --type f16 --swizzle 128 --rows 60000 --cols 60000", illegal_value, "--rows, --cols"},
+    {"layout descriptor --type f16 --swizzle 128 --rows 60000 --cols 60000", too_large, "--rows, --cols"},
     {"layout descriptor --cute Layout_K_SW128 --target sm_80", illegal_value, "--target, --arch"},
     {"layout descriptor --cute Layout_K_SW128 --start -16", illegal_value, "--start"},
     {"layout descriptor --cute Layout_K_SW128 --instruction-k -1", illegal_value, "--instruction-k"},
@@ -50,7 +50,7 @@ const test::BadRequests bad_requests({
     {"layout fragment --instruction " + f16 + " --element d0", illegal_value, "--element"},
     {"layout fragment --instruction " + f16 + " --thread 3 --element a0", illegal_value, "--element"},
     {"layout tmem-plan --instruction " + f16, illegal_value, "--instruction"},
-    {"layout tmem-plan --instruction tcgen05.mma.cta_group::1.kind::f16 --n 12", illegal_value, "n"},
+    {"layout tmem-plan --instruction tcgen05.mma.cta_group::1.kind::f16 --n 12", illegal_value, "--n"},
     {"layout tmem-plan --instruction tcgen05.mma.cta_group::1.kind::f16 --ctas 0", illegal_value, "--ctas"},
     {"layout smem --atom 256", illegal_value, "--atom"},
     {"layout smem --atom 128-atom32 --major k", contradiction, "--atom, --major"},
@@ -105,7 +105,7 @@ const test::BadRequests bad_requests({
     {"layout fragment --instruction " + f16 + " --operand b", illegal_value, "--operand"},
     {"layout fragment --instruction " + f16 + " --operand metadata", illegal_value, "--operand"},
     {"layout fragment --instruction " + f16 + " --thread 128 --register 0", illegal_value, "--thread"},
-    {"layout fragment --instruction tcgen05.mma.cta_group::1.kind::f16", wrong_instruction, "instruction"},
+    {"layout fragment --instruction tcgen05.mma.cta_group::1.kind::f16", wrong_instruction, "--instruction"},
     {"layout tmem --m 32", illegal_value, "M"},
     {"layout tmem --address 0x800000", illegal_value, "Tensor Memory address"},
     {"layout tmem --m 128 --address 0x100000", illegal_value, "D lane"},
@@ -118,7 +118,7 @@ const test::BadRequests bad_requests({
     {"layout smem --descriptor 0x0 --target sm_120a", illegal_value, "--target, --arch"},
     {"layout scales --operand b --cta-group 2 --rows 33", illegal_value, "--rows"},
     {"layout fragment --instruction wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 --target sm_100a",
-     unsupported_target, "target"},
+     unsupported_target, "--target"},
 });
 
 }  // namespace

@@ -19,7 +19,7 @@ const test::BadRequests bad_requests({
     {ldmatrix + "--instruction ldmatrix.sync.aligned.m8n8.x3.shared.b16", illegal_value, "qualifier"},
     {ldmatrix + "--instruction ldmatrix.sync.aligned.m16n16.x1.trans.shared.b8", illegal_value, "qualifier"},
     {ldmatrix + "--instruction ldmatrix.sync.aligned.m8n8.x2.x4.shared.b16", illegal_value, "qualifier"},
-    {ldmatrix + "--instruction ldmatrix.sync.m8n8.x4.shared.b16", illegal_value, "qualifier"},
+    {ldmatrix + "--instruction ldmatrix.sync.m8n8.x4.shared.b16", missing_input, "qualifier"},
     {ldmatrix + "--instruction ldmatrix..sync.aligned.m8n8.x4.b16", illegal_value, "qualifier"},
     {ldmatrix + "--instruction movmatrix.sync.aligned.m8n8.trans.b16", illegal_value, "--instruction"},
     {ldmatrix + "--instruction " + x4 + " --num 2", not_together, "--instruction"},

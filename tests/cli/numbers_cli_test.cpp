@@ -43,8 +43,8 @@ const test::BadRequests bad_requests({
     {"layout smem --descriptor 0x4000004000010000 --max-lines -1", illegal_value, "lines of the picture"},
     {"layout smem --descriptor 0x4000004000010000 --rows 4096 --cols 4096", too_large, "picture"},
     {"layout smem --descriptor 0x4000004000010000 --rows 4096 --cols 4096 --svg $FOLDER/x", too_large, "picture"},
-    {"layout ldst --shape 16x32bx2 --num 4 --split 2147483647 --csv", illegal_value, "split"},
-    {"layout ldst --shape 16x32bx2 --num 4 --split -5", illegal_value, "split"},
+    {"layout ldst --shape 16x32bx2 --num 4 --split 2147483647 --csv", illegal_value, "--split"},
+    {"layout ldst --shape 16x32bx2 --num 4 --split -5", illegal_value, "--split"},
     {"layout scales --rows 4611686018427387904 --blocks 4 --pack $GOLDEN $OUT", illegal_value, "scale matrix"},
     {"encode idesc --kind mxf4nvf4 --m 128 --n 64 --a e2m1 --b e2m1 --scale-type tf32", unknown_name, "--scale-type"},
 });

@@ -195,7 +195,7 @@ TEST_CASE("a matrix alone is the D of the other file for compare and diagnose, w
   for (const char* verb : {"compare", "diagnose"}) {
     CHECK(run({verb, tile, alone}).code == 0);
     CHECK_THAT(run({verb, tile, short_one}).violations,
-               test::refused(illegal_value, "$FOLDER/short.safetensors: tensor d shape"));
+               test::refused(wrong_shape, "$FOLDER/short.safetensors: tensor d shape"));
     const Outcome no_inputs = run({verb, alone, alone});
     CHECK(no_inputs.code == 2);
     CHECK_THAT(no_inputs.violations, test::refused(unusable_file, "$FOLDER/alone.safetensors"));

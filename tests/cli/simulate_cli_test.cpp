@@ -190,7 +190,7 @@ TEST_CASE("simulate compares the D that a file records for all K, and never its 
   file.set(Tensor::from_bytes("d", "F32", {8, 64}, d));
   write_tensor_file(tile, file);
   CHECK_THAT(run({"simulate", tile}).violations,
-             test::refused(illegal_value, "$FOLDER/tile.safetensors: tensor d shape"));
+             test::refused(wrong_shape, "$FOLDER/tile.safetensors: tensor d shape"));
   // The steps, as a file of their own: the last is what is shown, and what an instruction after it begins with.
   file.erase("d");
   write_tensor_file(tile, file);

@@ -145,9 +145,9 @@ TEST_CASE("files of other instructions, of other numbers of cases, or without D 
   TensorFile without = golden_of(f16_mma, 3);
   without.erase("d_regs"), without.erase("d");
   const VectorFile nothing = as_vector_file(without);
-  CHECK_THROWS_MATCHES(compare(three, nothing), Error, refused(illegal_value, ": tensor d_regs"));
-  CHECK_THROWS_MATCHES(compare(nothing, three), Error, refused(illegal_value, ": tensor d_regs"));
-  CHECK_THROWS_MATCHES(verify(nothing, 1), Error, refused(illegal_value, ": tensor d_regs"));
+  CHECK_THROWS_MATCHES(compare(three, nothing), Error, refused(missing_input, ": tensor d_regs"));
+  CHECK_THROWS_MATCHES(compare(nothing, three), Error, refused(missing_input, ": tensor d_regs"));
+  CHECK_THROWS_MATCHES(verify(nothing, 1), Error, refused(missing_input, ": tensor d_regs"));
 }
 
 TEST_CASE("the sum of two comparisons counts both and keeps the mismatch of the lower case") {

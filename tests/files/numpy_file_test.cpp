@@ -60,7 +60,7 @@ TEST_CASE("strings, bytes and whole numbers among the arrays are keys") {
   CHECK_FALSE(wgmma.enable_input_d);
   CHECK(wgmma.negate_a);
   CHECK_THAT(refusal_of([] { read_vector_file(numpy_file("float_key.npz")); }),
-             refused(illegal_value, "$SOURCE/tests/files/numpy/float_key.npz: tensor scale_d"));
+             refused(wrong_shape, "$SOURCE/tests/files/numpy/float_key.npz: tensor scale_d"));
 }
 
 TEST_CASE("a name that promises arrays, and bytes that are none") {

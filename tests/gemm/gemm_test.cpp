@@ -293,7 +293,7 @@ TEST_CASE("what a product lacks is refused by name, all at once") {
              test::refused(illegal_value, "b"));
   CHECK_THAT(refusal_of([&] { gemm(flat, {}); }), test::refused(illegal_value, "a, b"));
   CHECK_THAT(refusal_of([&] { flat_plan(Target::sm_70, Format::bf16, Format::bf16, Format::f32); }),
-             test::refused(illegal_value, "types"));
+             test::refused(wrong_type, "types"));
 }
 
 TEST_CASE("a part of a product whose operands are too short is refused, never read past the end") {
