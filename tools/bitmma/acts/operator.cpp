@@ -77,8 +77,10 @@ std::string table_of_operators() {
       continue;
     }
     std::vector<std::string> operands, flags;
-    for (size_t i = 0; i < info.operands.size(); ++i)
-      operands.push_back(fmt::format(i < info.required ? "{}" : "[{}]", info.operands[i]));
+    for (size_t i = 0; i < info.operands.size(); ++i) {
+      const std::string operand(info.operands[i]);
+      operands.push_back(i < info.required ? operand : "[" + operand + "]");
+    }
     for (const std::string_view option : info.options) flags.emplace_back(flag_of_option(option));
     table.push_back(
         {"  " + info.name, fmt::format("{}", fmt::join(operands, " ")), fmt::format("{}", fmt::join(flags, " "))});
