@@ -459,7 +459,7 @@ TEST_CASE("files that are no reports are refused with the place that is wrong") 
   CHECK_THROWS_MATCHES(read_survey(with("units", "1e9")), Error, refused(malformed, ": units"));
   CHECK_THROWS_MATCHES(read_survey(with("records", "{}")), Error, refused(malformed, ": records"));
   CHECK_THROWS_MATCHES(read_survey(with("records", "[{")), Error, refused(malformed, ": records"));
-  CHECK_THROWS_MATCHES(read_survey(with("records", "[7]")), Error, refused(missing_input, ": records[0]"));
+  CHECK_THROWS_MATCHES(read_survey(with("records", "[7]")), Error, refused(illegal_value, ": records[0]"));
   CHECK_THROWS_MATCHES(read_survey(with("records", std::string(1'000'000, '['))), Error,
                        refused(malformed, ": records"));
   CHECK_THROWS_MATCHES(
@@ -481,7 +481,7 @@ TEST_CASE("files that are no reports are refused with the place that is wrong") 
                        refused(illegal_value, ": records[0].cases"));
   CHECK_THROWS_MATCHES(read_survey(record(R"(,"random":{"unit":0})")), Error,
                        refused(missing_input, ": records[0].random.outputs"));
-  CHECK_THROWS_MATCHES(read_survey(record(R"(,"random":[])")), Error, refused(missing_input, ": records[0].random"));
+  CHECK_THROWS_MATCHES(read_survey(record(R"(,"random":[])")), Error, refused(illegal_value, ": records[0].random"));
   CHECK_THROWS_MATCHES(read_survey(record(R"(,"facts":[{"fact":1}])")), Error, refused(illegal_value, ": facts.fact"));
   CHECK_NOTHROW(read_survey(record(
       R"(,"question_cases":1,"result_bytes":3,"inputs_hash":"0x00000000000000ff","results_hash":"0xd0aa6218672cf5ab")")));
