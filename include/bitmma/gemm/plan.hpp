@@ -36,7 +36,7 @@ namespace bitmma {
 
 namespace plan_limits {
 inline constexpr int64_t number = 1 << 30, extent = int64_t{1} << 40;
-}
+}  // namespace plan_limits
 
 /// Rounding of f32 inputs before the instruction reads them and drops their low 13 bits.
 enum class InputRounding : uint8_t { none, tf32_rne, tf32_rna };
