@@ -178,5 +178,5 @@ def common_type(arrays: Iterable[np.ndarray]) -> np.dtype:
     dtypes = {array.dtype for array in arrays}
     try:
         return np.result_type(*dtypes)
-    except TypeError:  # bfloat16 and float16, for one, have none
+    except TypeError:  # such as bfloat16 and float16, which have none
         raise CannotSay(f"{' and '.join(sorted(map(str, dtypes)))} together") from None

@@ -123,7 +123,7 @@ class VectorFile:
 
     def __getitem__(self, index: int | slice) -> Case | list[Case]:
         if isinstance(index, slice):
-            return [self[one] for one in range(*index.indices(len(self)))]
+            return [self[number] for number in range(*index.indices(len(self)))]
         try:
             number = operator.index(index)
         except TypeError:
@@ -305,7 +305,7 @@ def _cases(value: Any, field: str) -> list[Case]:
         return list(value)
     if isinstance(value, Case):
         return [value]
-    if not isinstance(value, (list, tuple)) or not all(isinstance(one, Case) for one in value):
+    if not isinstance(value, (list, tuple)) or not all(isinstance(case, Case) for case in value):
         raise refuse(field, shown(value), "a Case, or a list of them", _fix_of_case(value))
     if not value:
         raise refuse(field, "none", "one or more")

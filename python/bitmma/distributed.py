@@ -859,12 +859,12 @@ def _check_by_case(file: VectorFile, compute: Callable[[Case], Any]) -> Comparis
         if d.shape != expected.shape or d.dtype.itemsize != expected.dtype.itemsize:
             raise refuse(f"D of case {index}", f"{d.dtype} {d.shape}", f"{expected.dtype} {expected.shape}")
         size = expected.dtype.itemsize
-        recorded, computed = (np.ascontiguousarray(one).view(f"u{size}") for one in (expected, d))
+        recorded, computed = (np.ascontiguousarray(matrix).view(f"u{size}") for matrix in (expected, d))
         wrong = np.argwhere(recorded != computed)
         first = None
         if len(wrong):
             row, col = map(int, wrong[0])
-            codes = (f"0x{int(one[row, col]):0{2 * size}x}" for one in (recorded, computed))
+            codes = (f"0x{int(words[row, col]):0{2 * size}x}" for words in (recorded, computed))
             first = "case {}, row {}, col {}: expected {}, actual {}".format(index, row, col, *codes)
         total = _sum(total, Comparison(1, expected.size, len(wrong), int(len(wrong) > 0), first))
     return total

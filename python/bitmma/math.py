@@ -100,7 +100,9 @@ def _results(function: Any, name: str, operands: list[np.ndarray], threads: int)
     try:
         words = np.broadcast_arrays(*operands) if operands else []
     except ValueError:
-        raise refuse("operands", " and ".join(str(one.shape) for one in operands), "shapes that broadcast") from None
+        raise refuse(
+            "operands", " and ".join(str(operand.shape) for operand in operands), "shapes that broadcast"
+        ) from None
     results = np.empty(words[0].shape if words else (), operands[0].dtype if operands else np.uint32)
     function(name, [np.ascontiguousarray(word) for word in words], results, threads)
     return results

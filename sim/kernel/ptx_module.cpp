@@ -63,14 +63,17 @@ struct UnresolvedJump {
 struct EntryDirective {
   std::string_view name;
   size_t least_numbers, most_numbers;
+  // What it sets; all may be null.
   std::vector<int64_t> Entry::*extents = nullptr;
+  int64_t Entry::*number = nullptr;
+  bool Entry::*flag = nullptr;
 };
 constexpr auto entry_directives = std::to_array<EntryDirective>({
     {".reqntid", 1, 3, &Entry::required_block},
     {".maxntid", 1, 3, &Entry::most_block},
     {".reqnctapercluster", 1, 3, &Entry::required_cluster},
-    {".maxclusterrank", 1, 1},
-    {".blocksareclusters", 0, 0},
+    {.name = ".maxclusterrank", .least_numbers = 1, .most_numbers = 1, .number = &Entry::most_cluster},
+    {.name = ".blocksareclusters", .least_numbers = 0, .most_numbers = 0, .flag = &Entry::grid_of_clusters},
     // These change no result: the registers and blocks of a multiprocessor, and how ptxas and the host call it.
     {".explicitcluster", 0, 0},
     {".maxnreg", 1, 1},
@@ -246,8 +249,8 @@ class Parser {
       if (numbers.size() < row->least_numbers || numbers.size() > row->most_numbers)
         refuse(directive, fmt::format("{} with {} to {} numbers", row->name, row->least_numbers, row->most_numbers));
       if (row->extents) entry_.*row->extents = numbers;
-      if (row->name == ".maxclusterrank") entry_.most_cluster = numbers[0];
-      if (row->name == ".blocksareclusters") entry_.grid_of_clusters = true;
+      if (row->number) entry_.*row->number = numbers[0];
+      if (row->flag) entry_.*row->flag = true;
     }
   }
 
