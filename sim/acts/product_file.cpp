@@ -84,15 +84,16 @@ class ProductReader {
                fmt::format("{} byte{} per element of {}", bytes, bytes == 1 ? "" : "s", row.name));
       return *named;
     }
-    struct Row {
+    struct TypeOfDtype {
       std::string_view dtype;
       Format format;
     };
-    static constexpr std::array rows{
-        Row{"F16", Format::f16},      Row{"BF16", Format::bf16}, Row{"F64", Format::f64}, Row{"F8_E4M3", Format::e4m3},
-        Row{"F8_E5M2", Format::e5m2}, Row{"I8", Format::s8},     Row{"I32", Format::s32}};
+    static constexpr std::array rows{TypeOfDtype{"F16", Format::f16},      TypeOfDtype{"BF16", Format::bf16},
+                                     TypeOfDtype{"F64", Format::f64},      TypeOfDtype{"F8_E4M3", Format::e4m3},
+                                     TypeOfDtype{"F8_E5M2", Format::e5m2}, TypeOfDtype{"I8", Format::s8},
+                                     TypeOfDtype{"I32", Format::s32}};
     if (tensor.dtype == "F32") return is_input ? Format::tf32 : Format::f32;
-    const auto row = std::ranges::find(rows, std::string_view(tensor.dtype), &Row::dtype);
+    const auto row = std::ranges::find(rows, std::string_view(tensor.dtype), &TypeOfDtype::dtype);
     if (row == rows.end())
       refuse(tensor.name, tensor.dtype, "F16, BF16, F32, F64, F8_E4M3, F8_E5M2, I8 or I32",
              fmt::format("raw codes need the key {}_type", tensor.name.substr(0, 1)));

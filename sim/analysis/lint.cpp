@@ -69,12 +69,12 @@ class Findings {
 };
 
 void lint_strides(Findings& found, std::string_view name, const SmemMatrix& matrix) {
-  struct Row {
+  struct StrideField {
     std::string_view field;
     int64_t Strides::*member;
   };
-  constexpr Row rows[]{{"leading_dim_byte_offset", &Strides::leading_dim_byte_offset},
-                       {"stride_dim_byte_offset", &Strides::stride_dim_byte_offset}};
+  constexpr StrideField rows[]{{"leading_dim_byte_offset", &Strides::leading_dim_byte_offset},
+                               {"stride_dim_byte_offset", &Strides::stride_dim_byte_offset}};
   if (matrix.descriptor.leading_dim_absolute) return;
   const Strides natural =
       minimal_strides(matrix.major, info(matrix.descriptor.swizzle), matrix.element_bits, matrix.rows, matrix.cols);

@@ -59,9 +59,9 @@ std::string whole_number(const TensorBytes& data, bool is_signed) {
 }
 
 /// Reads one file; holds its name for messages.
-class Reader {
+class NumpyReader {
  public:
-  Reader(const std::string& path, std::shared_ptr<const InputFile> file) : path_(path), file_(std::move(file)) {}
+  NumpyReader(const std::string& path, std::shared_ptr<const InputFile> file) : path_(path), file_(std::move(file)) {}
 
   TensorFile read() {
     TensorFile result{.path = path_, .metadata = {}, .tensors = {}, .input = file_};
@@ -261,7 +261,7 @@ bool is_numpy_file(const TensorBytes& bytes) {
 }
 
 TensorFile read_numpy_file(const std::string& path, std::shared_ptr<const InputFile> file) {
-  return Reader(path, std::move(file)).read();
+  return NumpyReader(path, std::move(file)).read();
 }
 
 }  // namespace bitmma

@@ -17,10 +17,8 @@ auto naming_file_of_d(const std::string& path, const std::string& path_of_d, con
   } catch (const Error& error) {
     std::vector<Violation> violations = error.violations();
     for (Violation& violation : violations) {
-      for (const std::string_view part : {": tensor d", ": cases"}) {
-        if (violation.field.starts_with(path + std::string(part)))
-          violation.field = path_of_d + violation.field.substr(path.size());
-      }
+      const bool is_of_d = violation.key == "d" || violation.key == "cases";
+      if (is_of_d && violation.field.starts_with(path)) violation.field.replace(0, path.size(), path_of_d);
     }
     throw Error(std::move(violations));
   }

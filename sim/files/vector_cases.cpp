@@ -25,7 +25,8 @@ void require_codes(const Matrix& matrix, const Tensor& tensor) {
     throw Error({.field = fmt::format("tensor {}", tensor.name),
                  .seen = fmt::format("{:#x} in element {}", word, i),
                  .expected = fmt::format("0..{:#x}, one code of {} per byte", (1 << row.bits) - 1, row.name),
-                 .fix = "bytes with two codes must be split into one code per byte, low bits first"});
+                 .fix = "bytes with two codes must be split into one code per byte, low bits first",
+                 .key = tensor.name});
   }
 }
 

@@ -18,21 +18,33 @@
 namespace bitmma {
 namespace {
 
-class Checker {
- public:
-  explicit Checker(std::string path) : path_(std::move(path)) {}
+/// What a violation is about: `text` for its reader, `key` for the program.
+struct Place {
+  Place(const char* name) : text(name) {}
+  Place(std::string name, std::string_view of_key) : text(std::move(name)), key(of_key) {}
+  std::string text, key;
+};
 
-  void refuse(std::string_view field, std::string seen, std::string expected, std::string fix = {}) {
-    refuse(ViolationCode::illegal_value, field, std::move(seen), std::move(expected), std::move(fix));
+Place metadata_key(std::string_view key) { return {fmt::format("__metadata__ {}", key), key}; }
+Place tensor_place(std::string_view name) { return {fmt::format("tensor {}", name), name}; }
+Place shape_place(std::string_view name) { return {fmt::format("tensor {} shape", name), name}; }
+Place dtype_place(std::string_view name) { return {fmt::format("tensor {} dtype", name), name}; }
+
+class FileChecker {
+ public:
+  explicit FileChecker(std::string path) : path_(std::move(path)) {}
+
+  void refuse(const Place& place, std::string seen, std::string expected, std::string fix = {}) {
+    refuse(ViolationCode::illegal_value, place, std::move(seen), std::move(expected), std::move(fix));
   }
-  void refuse(ViolationCode code, std::string_view field, std::string seen, std::string expected,
-              std::string fix = {}) {
+  void refuse(ViolationCode code, const Place& place, std::string seen, std::string expected, std::string fix = {}) {
     violations_.push_back({.code = code,
-                           .field = named(field),
+                           .field = named(place.text),
                            .seen = std::move(seen),
                            .expected = std::move(expected),
                            .fix = std::move(fix),
-                           .source = fmt::format("format {}", vector_format)});
+                           .source = fmt::format("format {}", vector_format),
+                           .key = place.key});
   }
   void add(std::vector<Violation> violations) {
     for (Violation& violation : violations) {
@@ -59,20 +71,21 @@ bool has_field(const Instruction& instruction, Field field) {
 }
 
 /// Reads the mnemonic, the target and the immediates that are metadata keys.
-void read_instruction(VectorFile& vectors, const TensorFile& all, const VectorFileDefaults& defaults, Checker& check) {
+void read_instruction(VectorFile& vectors, const TensorFile& all, const VectorFileDefaults& defaults,
+                      FileChecker& check) {
   const TensorFile& file = vectors.file;
   // Libraries write their name under this key, or omit it.
   constexpr auto libraries = std::to_array<std::string_view>({"pt", "np", "tf", "flax", "jax", "mlx"});
   const std::string* format = file.find_metadata("format");
   if (format && *format != vector_format && std::ranges::find(libraries, *format) == libraries.end()) {
-    check.refuse("__metadata__ format", *format, std::string(vector_format));
+    check.refuse(metadata_key("format"), *format, std::string(vector_format));
   }
   const std::string* mnemonic = file.find_metadata("instruction");
   if (!mnemonic && defaults.instruction.empty()) {
     const bool has_operands = all.find("a") && (all.find("b") || all.find("b_t")),
                is_product = has_operands || all.find_metadata("plan") || all.find_metadata("generator");
     check.refuse(
-        ViolationCode::missing_instruction, "__metadata__ instruction",
+        ViolationCode::missing_instruction, metadata_key("instruction"),
         is_product ? "(missing); a file without it is a product, for bitmma gemm or explain --plan" : "(missing)",
         "a PTX mnemonic", "save the key, or pass the instruction");
   }
@@ -86,7 +99,7 @@ void read_instruction(VectorFile& vectors, const TensorFile& all, const VectorFi
   if (mnemonic && !defaults.instruction.empty()) {
     const Instruction requested = parse_instruction(defaults.instruction);
     if (print(requested) != print(vectors.instruction)) {
-      check.refuse(ViolationCode::other_instruction, "__metadata__ instruction", *mnemonic, print(requested),
+      check.refuse(ViolationCode::other_instruction, metadata_key("instruction"), *mnemonic, print(requested),
                    "another instruction was requested");
       check.stop_if_refused();
     }
@@ -97,7 +110,7 @@ void read_instruction(VectorFile& vectors, const TensorFile& all, const VectorFi
     int64_t value = 0;
     const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
     if (error != std::errc{} || end != text->data() + text->size()) {
-      check.refuse(fmt::format("__metadata__ {}", immediate.name), *text, "a whole number, -2^63..2^63-1");
+      check.refuse(metadata_key(immediate.name), *text, "a whole number, -2^63..2^63-1");
       continue;
     }
     try {
@@ -124,7 +137,7 @@ void read_instruction(VectorFile& vectors, const TensorFile& all, const VectorFi
 
 /// Reads the target that the file or the caller names; otherwise chooses the first target that supports every case.
 void read_target(VectorFile& vectors, const std::vector<Instruction>& instructions, const VectorFileDefaults& defaults,
-                 Checker& check) {
+                 FileChecker& check) {
   TargetSet common = targets_of(instructions.front());
   for (const Instruction& instruction : instructions) common = common & targets_of(instruction);
   const Target usual = default_target(instructions.front());
@@ -134,18 +147,18 @@ void read_target(VectorFile& vectors, const std::vector<Instruction>& instructio
   if (!name) return;
   const std::optional<Target> target = target_meant_by(*name);
   if (!target) {
-    check.refuse("__metadata__ target", *name, "a target, such as sm_90a or H100");
+    check.refuse(metadata_key("target"), *name, "a target, such as sm_90a or H100");
   } else if (defaults.target && *defaults.target != *target) {
-    check.refuse(ViolationCode::other_target, "__metadata__ target", *name, std::string(print(*defaults.target)),
+    check.refuse(ViolationCode::other_target, metadata_key("target"), *name, std::string(print(*defaults.target)),
                  "another target was requested");
   } else {
     vectors.target = *target;
   }
 }
 
-void check_tensor(const Tensor& tensor, const TensorRule& rule, const VectorFile& vectors, Checker& check) {
+void check_tensor(const Tensor& tensor, const TensorRule& rule, const VectorFile& vectors, FileChecker& check) {
   if (!is_one_of(tensor.dtype, rule.dtypes)) {
-    check.refuse(fmt::format("tensor {} dtype", rule.name), tensor.dtype, std::string(rule.dtypes.front()));
+    check.refuse(ViolationCode::wrong_type, dtype_place(rule.name), tensor.dtype, std::string(rule.dtypes.front()));
   }
   std::vector<int64_t> expected{vectors.cases};
   expected.insert(expected.end(), rule.shape.begin(), rule.shape.end());
@@ -158,20 +171,23 @@ void check_tensor(const Tensor& tensor, const TensorRule& rule, const VectorFile
   if (same) return;
   std::string legal = print_shape(expected);
   if (any_last) legal = fmt::format("{}...]", legal.substr(0, legal.size() - 3));
-  check.refuse(fmt::format("tensor {} shape", rule.name), print_shape(tensor.shape), legal,
+  check.refuse(ViolationCode::wrong_shape, shape_place(rule.name), print_shape(tensor.shape), legal,
                "the first extent is the number of cases");
 }
 
 /// The distinct instructions of all cases, beginning with case 0: immediates may differ from case to case.
-std::vector<Instruction> distinct_instructions(const VectorFile& vectors, Checker& check) {
+std::vector<Instruction> distinct_instructions(const VectorFile& vectors, FileChecker& check) {
   std::vector<std::pair<ImmediateInfo, const Tensor*>> by_case;
   for (const ImmediateInfo& immediate : immediates_of(vectors.instruction)) {
     if (!immediate.by_case) continue;
     const Tensor* tensor = vectors.file.find(immediate.name);
-    const bool readable = tensor && is_one_of(tensor->dtype, word_dtypes(dtype_of(immediate.type))) &&
-                          tensor->shape.size() == 1 && tensor->shape[0] >= 1;
+    const bool has_type = tensor && is_one_of(tensor->dtype, word_dtypes(dtype_of(immediate.type)));
+    const bool readable = has_type && tensor->shape.size() == 1 && tensor->shape[0] >= 1;
     if (tensor ? !readable : immediate.required) {
-      check.refuse(fmt::format("tensor {}", immediate.name),
+      const ViolationCode code = !tensor    ? ViolationCode::missing_input
+                                 : has_type ? ViolationCode::wrong_shape
+                                            : ViolationCode::wrong_type;
+      check.refuse(code, tensor_place(immediate.name),
                    tensor ? fmt::format("{} {}", tensor->dtype, print_shape(tensor->shape)) : "(missing)",
                    fmt::format("{} [cases], at least one", dtype_of(immediate.type)),
                    immediate.name == "idesc" ? "the instruction descriptor determines shape and types" : "");
@@ -221,7 +237,7 @@ bool is_of_matrices(const VectorFile& vectors) {
 /// The fields of the instruction descriptor that follow from the logical matrices.
 class DescriptorFromMatrices {
  public:
-  DescriptorFromMatrices(const VectorFile& vectors, const VectorFileDefaults& defaults, Checker& check)
+  DescriptorFromMatrices(const VectorFile& vectors, const VectorFileDefaults& defaults, FileChecker& check)
       : file_(vectors.file),
         defaults_(defaults),
         check_(check),
@@ -258,7 +274,7 @@ class DescriptorFromMatrices {
     // K is 96 if the kind supports it; every other K follows from the types.
     fields_.k = a[2] == 96 && mma_of(named_).k == 64 ? 96 : 0;
     const std::string* scale_d = file_.find_metadata("scale_d");
-    if (scale_d && *scale_d != "0" && *scale_d != "1") check_.refuse("__metadata__ scale_d", *scale_d, "0 or 1");
+    if (scale_d && *scale_d != "0" && *scale_d != "1") check_.refuse(metadata_key("scale_d"), *scale_d, "0 or 1");
     return with_enable_input_d(with_shape_and_types(named_, fields_),
                                scale_d ? *scale_d == "1" : file_.find("c") != nullptr);
   }
@@ -293,7 +309,7 @@ class DescriptorFromMatrices {
         return;
       }
       check_.refuse(
-          fmt::format("__metadata__ {}", key), text ? *text : std::string(info(*requested).name),
+          metadata_key(key), text ? *text : std::string(info(*requested).name),
           text && requested && chosen ? fmt::format("{}, as requested", info(*requested).name) : names(legal));
       return;
     }
@@ -306,7 +322,7 @@ class DescriptorFromMatrices {
     if (own.size() == 1 || raw.size() == 1) {
       type = own.size() == 1 ? own.front() : raw.front();
     } else {
-      check_.refuse(ViolationCode::missing_type, fmt::format("__metadata__ {}", key), "(missing)", names(legal),
+      check_.refuse(ViolationCode::missing_type, metadata_key(key), "(missing)", names(legal),
                     fmt::format("the dtype {} of tensor {} is ambiguous", tensor->dtype, name));
     }
   }
@@ -319,7 +335,7 @@ class DescriptorFromMatrices {
 
   const TensorFile& file_;
   const VectorFileDefaults& defaults_;
-  Checker& check_;
+  FileChecker& check_;
   Instruction named_;
   ShapeAndTypes fields_;
 };
@@ -331,7 +347,7 @@ bool has_scale_d(const Instruction& instruction) {
 
 /// Checks types that the caller or a key gives for an instruction that fixes its types.
 void require_same_types(const VectorFile& vectors, const VectorFileDefaults& defaults, bool lacks_scales,
-                        Checker& check) {
+                        FileChecker& check) {
   const Instruction& instruction = vectors.instruction;
   const std::optional<Mma> mma = is_mma(instruction) ? std::optional(mma_of(instruction)) : std::nullopt;
   const auto require = [&](std::string_view key, std::optional<Format> requested, std::optional<Format> own) {
@@ -339,7 +355,7 @@ void require_same_types(const VectorFile& vectors, const VectorFileDefaults& def
     const std::optional<Format> of_key = text ? format_named(*text) : std::nullopt;
     const bool is_other = text && (!of_key || of_key != own);
     if (!is_other && (!requested || requested == own)) return;
-    check.refuse(is_other ? fmt::format("__metadata__ {}", key) : std::string(key),
+    check.refuse(is_other ? metadata_key(key) : Place(std::string(key), key),
                  is_other ? *text : std::string(info(*requested).name),
                  own ? fmt::format("{}, the type that the instruction determines", info(*own).name)
                      : fmt::format("absent: {} has no such operand", print(instruction)));
@@ -355,7 +371,7 @@ void require_same_types(const VectorFile& vectors, const VectorFileDefaults& def
 
 /// Throws Error for plain matrices with wrong extents along K or in the wrong order, and names the matrix to fix. If
 /// only other extents are wrong, a later check of all tensors finds them.
-void require_operand_shapes(const TensorFile& file, const Instruction& instruction, Checker& check) {
+void require_operand_shapes(const TensorFile& file, const Instruction& instruction, FileChecker& check) {
   const Tensor *a = file.find("a"), *b = file.find("b");
   if (!a || !b || !is_mma(instruction)) return;
   const Mma mma = mma_of(instruction);
@@ -373,7 +389,7 @@ void require_operand_shapes(const TensorFile& file, const Instruction& instructi
   const bool may_be_packed = bits_of(mma.a) <= 4 && bits_of(mma.b) <= 4 && bits_of(mma.a) > 1;
   constexpr std::string_view unpack = "bytes with two codes must be split into one code per byte, low bits first";
   const auto refuse = [&](const Tensor* tensor, std::string expected, std::string fix) {
-    check.refuse(fmt::format("tensor {} shape", tensor->name), print_shape(tensor->shape), std::move(expected),
+    check.refuse(ViolationCode::wrong_shape, shape_place(tensor->name), print_shape(tensor->shape), std::move(expected),
                  std::move(fix));
   };
   if (k_a == k_b) {
@@ -404,7 +420,7 @@ void require_operand_shapes(const TensorFile& file, const Instruction& instructi
 }
 
 /// Throws Error if plain matrices fill several instructions but the caller asks for one.
-void require_one_instruction(const TensorFile& file, const Instruction& instruction, Checker& check) {
+void require_one_instruction(const TensorFile& file, const Instruction& instruction, FileChecker& check) {
   const Tensor *a = file.find("a"), *b = file.find("b");
   if (!a || !b || !is_mma(instruction) || a->shape.size() != 3 || b->shape.size() != 3) return;
   const Mma mma = mma_of(instruction);
@@ -427,7 +443,7 @@ void require_one_instruction(const TensorFile& file, const Instruction& instruct
 /// Checks that the file has only tensors and keys of the format.
 VectorFile checked(TensorFile& all, const VectorFileDefaults& defaults) {
   VectorFile vectors{.file = known_part(all)};
-  Checker check(vectors.file.path);
+  FileChecker check(vectors.file.path);
   read_instruction(vectors, all, defaults, check);
   const auto has = [&](std::string_view name) { return vectors.file.find(name) != nullptr; };
   const bool of_matrices = is_of_matrices(vectors);
@@ -490,7 +506,8 @@ VectorFile checked(TensorFile& all, const VectorFileDefaults& defaults) {
     }
     const int64_t tiles = one_d->shape.size() == 3 ? one_d->shape[0] : 1;
     if (tiles < steps)
-      check.refuse("tensor d", fmt::format("{} for {} steps of a K loop", tiles, steps), "a D for each step",
+      check.refuse(ViolationCode::wrong_shape, tensor_place("d"),
+                   fmt::format("{} for {} steps of a K loop", tiles, steps), "a D for each step",
                    "verify, compare, diagnose and explain require one D, after all steps");
     check.stop_if_refused();
   }
@@ -500,17 +517,17 @@ VectorFile checked(TensorFile& all, const VectorFileDefaults& defaults) {
     if (tensor && !tensor->shape.empty() && vectors.cases < 0) vectors.cases = tensor->shape[0];
     if (!tensor && rule.required) {
       const bool is_c = rule.name == "c" || rule.name == "c_regs";
-      check.refuse(fmt::format("tensor {}", rule.name), "(missing)",
+      check.refuse(ViolationCode::missing_input, tensor_place(rule.name), "(missing)",
                    fmt::format("a tensor: {} reads it", vectors.name()),
                    !is_c                              ? ""
                    : has_scale_d(vectors.instruction) ? "without C, save scale_d = 0 in the metadata"
                                                       : "without C, save zeros");
     }
   }
-  if (vectors.cases == 0) check.refuse("cases", "0", "at least 1", "an empty file proves nothing");
+  if (vectors.cases == 0) check.refuse(Place("cases", "cases"), "0", "at least 1", "an empty file proves nothing");
   const std::string* const k_loop = vectors.file.find_metadata("k_loop");
   if (k_loop && *k_loop != "0" && vectors.cases > 0 && unrolled_steps(vectors) == 0)
-    check.refuse("__metadata__ k_loop", *k_loop,
+    check.refuse(metadata_key("k_loop"), *k_loop,
                  fmt::format("a number of steps that divides {}", counted(vectors.cases, "case")));
   if (const Tensor* d = vectors.file.find("d"); d && is_mma(vectors.instruction)) {
     if (std::optional<Tensor> same = in_type_of_d(*d, mma_of(vectors.instruction).d, vectors.file.path))

@@ -192,9 +192,9 @@ std::vector<std::pair<GemmPlan, FieldEvidence>> known_families(const GemmInputs&
   return families;
 }
 
-class Search {
+class PlanFinder {
  public:
-  Search(const GemmInputs& inputs, const Matrix& d, const FindOptions& options, const FindProgress& progress)
+  PlanFinder(const GemmInputs& inputs, const Matrix& d, const FindOptions& options, const FindProgress& progress)
       : inputs_(inputs), d_(d), options_(options), progress_(progress), began_(Clock::now()) {
     search_.outputs = static_cast<int64_t>(d.size());
     if (d.rows() == inputs.a.rows() && d.cols() == inputs.b.cols()) return;
@@ -452,12 +452,12 @@ class Search {
 
 PlanSearch find_plans(const GemmInputs& inputs, const Matrix& d, const FindOptions& options,
                       const FindProgress& progress) {
-  return in_ieee_environment([&] { return Search(inputs, d, options, progress).run(); });
+  return in_ieee_environment([&] { return PlanFinder(inputs, d, options, progress).run(); });
 }
 
 PlanSearch try_plans(std::span<const GemmPlan> plans, const GemmInputs& inputs, const Matrix& d,
                      const FindOptions& options, const FindProgress& progress) {
-  return in_ieee_environment([&] { return Search(inputs, d, options, progress).run(plans); });
+  return in_ieee_environment([&] { return PlanFinder(inputs, d, options, progress).run(plans); });
 }
 
 }  // namespace bitmma

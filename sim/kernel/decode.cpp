@@ -527,7 +527,7 @@ Program Decoder::decode() {
   end.control = Control::leave;
   if (!entry_.instructions.empty()) {
     const bool has_wgmma = std::ranges::any_of(
-        entry_.instructions, [](const PtxInstruction& instruction) { return instruction.row->name == Word::wgmma; });
+        entry_.instructions, [](const PtxInstruction& instruction) { return instruction.row->is_async; });
     for (const PtxInstruction& instruction : entry_.instructions) {
       if (!has_wgmma) break;
       Effects effects = effects_of(instruction);

@@ -30,34 +30,18 @@ constexpr uint64_t most_steps = uint64_t{1} << 23;
 
 bool is_approximate(const PtxInstruction& instruction) { return has_one_of(instruction, {Word::approx, Word::full}); }
 
-/// Conversions that ptxas folds. It does not fold those from 64-bit integers and most of those from 16-bit floats.
-bool is_folded_cvt(const PtxInstruction& instruction) {
-  if (instruction.words.size() < 3 || has_one_of(instruction, {Word::rz, Word::rm, Word::rp, Word::rna, Word::rs,
-                                                               Word::relu, Word::satfinite, Word::pack}))
-    return false;
-  const auto to = type_of(instruction.words[instruction.words.size() - 2]), from = last_type(instruction);
-  if (!to || !from) return false;
-  const auto is_number = [](Type type) { return info(type).kind == TypeClass::floating; };
-  if (!is_number(*to) && !is_number(*from)) return true;
-  if (*from == Type::f16 || *from == Type::bf16) return *to == Type::f32;
-  if (!is_number(*from)) return *to == Type::f32 && info(*from).bits == 32;
-  return *to != Type::bf16x2;
-}
-
 /// Instructions that ptxas folds if their operands are constants: those whose rows name the type. It does not fold
-/// roundings other than to nearest, minima and maxima of three numbers, and those with .NaN or .xorsign. Read from SASS
-/// of ptxas 13.0, one instruction per kernel: tests/kernel/fold_test.cpp.
+/// roundings other than to nearest, and those with .NaN or .xorsign. Read from SASS of ptxas 13.0, one instruction per
+/// kernel: tests/kernel/fold_test.cpp.
 bool is_folded(const PtxInstruction& instruction) {
   const auto type = last_type(instruction);
   if (instruction.is_refused || instruction.operands.empty() || !type || has_word(instruction, Word::cc)) return false;
-  if (instruction.row->name == Word::cvt) return is_folded_cvt(instruction);
   if (is_approximate(instruction)) return *type == Type::f32;
-  if (!instruction.row->folds.contains(*type)) return false;
-  if (info(*type).kind != TypeClass::floating)
-    return instruction.row->name != Word::mul || !has_word(instruction, Word::hi) || info(*type).bits == 32;
-  if (has_one_of(instruction, {Word::rz, Word::rm, Word::rp, Word::NaN, Word::xorsign})) return false;
-  const bool is_extreme = instruction.row->name == Word::min || instruction.row->name == Word::max;
-  return !is_extreme || instruction.operands.size() == 3;
+  const Opcode& row = *instruction.row;
+  if (row.folds.empty()) return row.folds_if && row.folds_if(instruction);
+  const bool is_other_form = info(*type).kind == TypeClass::floating &&
+                             has_one_of(instruction, {Word::rz, Word::rm, Word::rp, Word::NaN, Word::xorsign});
+  return row.folds.contains(*type) && !is_other_form && (!row.folds_if || row.folds_if(instruction));
 }
 
 Word type_of_bits(int bits) { return bits > 32 ? Word::b64 : bits > 16 ? Word::b32 : Word::b16; }
@@ -150,7 +134,7 @@ class Folder {
   /// data/kernels/instructions.py.
   static std::optional<uint64_t> compile_time_result(const PtxInstruction& constant) {
     const auto type = last_type(constant);
-    const Word name = constant.row->name;
+    const Opcode& row = *constant.row;
     if (!type || constant.operands[0].kind != Kind::reg || constant.operands.size() < 2) return std::nullopt;
     const bool is_f64 = type == Type::f64;
     const auto is_word_of = [&](const Operand& operand) {
@@ -158,9 +142,9 @@ class Folder {
     };
     if (!std::ranges::all_of(std::span(constant.operands).subspan(1), is_word_of)) return std::nullopt;
     const uint64_t x = constant.operands[1].value;
-    const bool changes_sign = name == Word::neg || name == Word::abs;
-    if (changes_sign && type == Type::f16x2)
-      return static_cast<uint32_t>(name == Word::neg ? x ^ 0x80008000 : x & 0x7FFF7FFF);
+    const bool negates = row.passes == Passes::negated, clears_sign = row.passes == Passes::absolute;
+    if ((negates || clears_sign) && type == Type::f16x2)
+      return static_cast<uint32_t>(negates ? x ^ 0x80008000 : x & 0x7FFF7FFF);
     if (is(constant, {Word::cvt, Word::f32, Word::bf16}) && (x & 0x7FFF) > 0x7F80) return 0x7FFFFFFF;
     if (type != Type::f32 && type != Type::f64) return std::nullopt;
     const uint64_t sign = is_f64 ? uint64_t{1} << 63 : uint64_t{1} << 31,
@@ -174,20 +158,19 @@ class Folder {
         return ((x ^ y) & sign) | infinity;
     }
     if ((x & (sign - 1)) <= infinity) return std::nullopt;
-    if (name == Word::neg) return (x ^ sign) | quiet;
-    if (name == Word::abs) return (x & ~sign) | quiet;
+    if (negates) return (x ^ sign) | quiet;
+    if (clears_sign) return (x & ~sign) | quiet;
     if (is(constant, {Word::cvt, Word::ftz, Word::f32, Word::f32})) return x | quiet;
     if (is_f64 || constant.operands.size() != 3) return std::nullopt;
     const uint64_t y = constant.operands[2].value;
-    if (name == Word::mul && !has_word(constant, Word::ftz) && y == one_f32) return x;
-    if ((name == Word::min || name == Word::max) && x == y) return has_word(constant, Word::ftz) ? x | quiet : x;
+    if (row.contraction == Contraction::product && !has_word(constant, Word::ftz) && y == one_f32) return x;
+    if (row.is_idempotent && x == y) return has_word(constant, Word::ftz) ? x | quiet : x;
     return std::nullopt;
   }
 
   /// The operand that a selp with a known predicate selects; 0 if there is none.
   static size_t chosen_operand(const PtxInstruction& instruction, const Known& known) {
-    if (instruction.row->name != Word::selp || instruction.operands.size() != 4 ||
-        instruction.operands[0].kind != Kind::reg)
+    if (!instruction.row->selects || instruction.operands.size() != 4 || instruction.operands[0].kind != Kind::reg)
       return 0;
     Operand predicate = instruction.operands[3];
     if (!replace_known(predicate, known)) return 0;
@@ -334,10 +317,11 @@ class Folder {
     const std::optional<bool> guard = guard_of(instruction, known);
     if (guard == false) return;
     if (guard) instruction.guard = -1;
-    // With a constant operand ptxas emits no slow path, and thus no branch.
-    if (!instruction.is_refused && (instruction.row->name == Word::rcp || instruction.row->name == Word::sqrt) &&
-        instruction.operands.size() == 2)
-      replace_known(instruction.operands[1], known);
+    // With a constant operand ptxas may emit no slow path, and thus no branch.
+    if (!instruction.is_refused && instruction.operands.size() == 2 && ends_block(instruction)) {
+      PtxInstruction of_constant = instruction;
+      if (replace_known(of_constant.operands[1], known) && !ends_block(of_constant)) instruction = of_constant;
+    }
     const size_t chosen = instruction.is_refused ? 0 : chosen_operand(instruction, known);
     std::optional<Operand> divisor;
     if (!instruction.is_refused && instruction.row->contraction == Contraction::quotient &&

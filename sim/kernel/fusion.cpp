@@ -83,8 +83,7 @@ bool is_transparent(const PtxInstruction& instruction, bool product_flushes) {
 /// ptxas splits the basic block before it contracts at the instructions whose rows say so, and at a branch around a
 /// guarded instruction with effects beyond its registers.
 bool splits_block(const PtxInstruction& instruction) {
-  if (instruction.guard >= 0 && instruction.acts) return true;
-  return instruction.row->ends_block && instruction.row->ends_block(instruction);
+  return (instruction.guard >= 0 && instruction.acts) || ends_block(instruction);
 }
 
 class Fuser {
@@ -194,7 +193,7 @@ class Fuser {
       const int writer = writers(operand->reg).front();
       if (writer >= reader) return nullptr;  // neg %f1, %f1: the lookup would never end
       const PtxInstruction& instruction = at(writer);
-      if (instruction.row->name == Word::ld)
+      if (instruction.row->access == Access::load)
         return has_one_of(instruction, {Word::param, Word::const_}) ? &instruction.operands.back() : nullptr;
       if (instruction.row->passes == Passes::nothing || instruction.guard >= 0 || instruction.operands.size() != 2)
         return nullptr;

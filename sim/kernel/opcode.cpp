@@ -59,6 +59,28 @@ bool is_slow_rsqrt(const PtxInstruction& instruction) {
 }
 bool is_fence(const PtxInstruction& instruction) { return !has_word(instruction, Word::proxy); }
 bool always(const PtxInstruction&) { return true; }
+bool ends_block(const PtxInstruction& instruction) {
+  return instruction.row->ends_block && instruction.row->ends_block(instruction);
+}
+
+bool is_folded_conversion(const PtxInstruction& instruction) {
+  if (instruction.words.size() < 3 || has_one_of(instruction, {Word::rz, Word::rm, Word::rp, Word::rna, Word::rs,
+                                                               Word::relu, Word::satfinite, Word::pack}))
+    return false;
+  const auto to = type_of(instruction.words[instruction.words.size() - 2]), from = last_type(instruction);
+  if (!to || !from) return false;
+  const auto is_number = [](Type type) { return info(type).kind == TypeClass::floating; };
+  if (!is_number(*to) && !is_number(*from)) return true;
+  if (*from == Type::f16 || *from == Type::bf16) return *to == Type::f32;
+  if (!is_number(*from)) return *to == Type::f32 && info(*from).bits == 32;
+  return *to != Type::bf16x2;
+}
+bool is_folded_product(const PtxInstruction& instruction) {
+  const auto type = last_type(instruction);
+  return type &&
+         (info(*type).kind == TypeClass::floating || !has_word(instruction, Word::hi) || info(*type).bits == 32);
+}
+bool has_two_sources(const PtxInstruction& instruction) { return instruction.operands.size() == 3; }
 
 std::span<const Opcode* const> opcodes() {
   static const auto rows = [] {

@@ -20,7 +20,7 @@ struct PtxInstruction;
 using DecodeFunction = void (*)(Decoder&, const PtxInstruction&, Words&);
 
 /// Where a thread goes from the instruction.
-enum class Jump : uint8_t { none, branch, call, ret, exit };
+enum class Jump : uint8_t { none, branch, table, call, ret, exit };
 
 /// The result is the operand itself, or the operand with another sign: ptxas looks through such instructions.
 enum class Passes : uint8_t { nothing, value, negated, absolute };
@@ -29,25 +29,35 @@ enum class Passes : uint8_t { nothing, value, negated, absolute };
 /// they end with a product.
 enum class Contraction : uint8_t { none, product, quotient, reciprocal, sum, difference };
 
+/// What a thread does at the address of the operand.
+enum class Access : uint8_t { none, load, uniform_load, store };
+
 struct Opcode {
   Word name = Word::other;
   std::string_view does = {};  // what it computes, for `bitmma decode`. PTX ISA
   DecodeFunction decode = nullptr;
-  bool acts = false;  // has effects beyond its registers: on memory, on other lanes, on the flow of control
+  bool acts = false;       // has effects beyond its registers: on memory, on other lanes, on the flow of control
+  bool exchanges = false;  // its result comes from the registers of other lanes
+  bool is_async = false;   // it may read and write its registers until a wait
+  Access access = Access::none;
   /// The types that PTX has for it: of its last word that names one. Empty: the decoder alone decides.
   TypeSet types = {};
-  bool may_drop = false;   // `_` may stand for its whole result
-  bool is_matrix = false;  // layer instruction reads the mnemonic and the texts of the operands
+  bool selects = false;        // the result is operand 1 or 2, as predicate 3 says
+  bool is_idempotent = false;  // of two equal operands the result is the operand
+  bool may_drop = false;       // `_` may stand for its whole result
+  bool is_matrix = false;      // layer instruction reads the mnemonic and the texts of the operands
   Jump jump = Jump::none;
   Passes passes = Passes::nothing;
   Contraction contraction = Contraction::none;
   /// The types for which ptxas computes it at compile time if all its operands are constants. Those of an approximation
   /// (.approx, .full) are not listed: it folds all of f32.
   TypeSet folds = {};
+  /// A further condition on folding; of an opcode without `folds` the only one.
+  bool (*folds_if)(const PtxInstruction&) = nullptr;
   /// Whether ptxas begins a basic block behind the instruction before it contracts; nullptr: never.
   bool (*ends_block)(const PtxInstruction&) = nullptr;
 };
-constexpr bool acts = true, may_drop = true;
+constexpr bool acts = true, exchanges = true, may_drop = true;
 
 bool has_rounding(const PtxInstruction& instruction);
 
@@ -59,6 +69,16 @@ bool is_slow_root(const PtxInstruction& instruction);
 bool is_slow_rsqrt(const PtxInstruction& instruction);
 bool is_fence(const PtxInstruction& instruction);
 bool always(const PtxInstruction& instruction);
+/// Whether its row says so.
+bool ends_block(const PtxInstruction& instruction);
+
+// Opcode::folds_if. Read from SASS of ptxas 13.0, one instruction per kernel: tests/kernel/fold_test.cpp.
+/// Conversions, but for those from 64-bit integers and most of those from 16-bit floats.
+bool is_folded_conversion(const PtxInstruction& instruction);
+/// Products, but for the high halves of 16-bit and 64-bit integers.
+bool is_folded_product(const PtxInstruction& instruction);
+/// Not the minimum or maximum of three numbers.
+bool has_two_sources(const PtxInstruction& instruction);
 
 /// The row of an opcode. For a name that no row has: a row whose decoder refuses.
 const Opcode& opcode_named(Word name);

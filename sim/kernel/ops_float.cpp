@@ -731,7 +731,7 @@ constexpr auto float_rows = std::to_array<Opcode>({
     {.name = Word::tanh, .does = "the hyperbolic tangent", .decode = decode_named, .types = floats},
     {.name = Word::copysign, .does = "b with the sign of a", .decode = decode_named, .types = singles},
     {.name = Word::testp, .does = "a predicate by the class of a number", .decode = decode_testp, .types = singles},
-    {.name = Word::cvt, .does = "a number in another type", .decode = decode_cvt},
+    {.name = Word::cvt, .does = "a number in another type", .decode = decode_cvt, .folds_if = is_folded_conversion},
 });
 
 }  // namespace

@@ -376,11 +376,17 @@ constexpr auto matrix_rows = std::to_array<Opcode>({
      .does = "writes 8 x 8 matrices from the registers of a warp to shared memory",
      .decode = decode_matrix_move,
      .acts = acts},
-    {.name = Word::mma, .does = "D = A * B + C, by a warp", .decode = decode_mma, .acts = acts, .is_matrix = true},
+    {.name = Word::mma,
+     .does = "D = A * B + C, by a warp",
+     .decode = decode_mma,
+     .acts = acts,
+     .exchanges = exchanges,
+     .is_matrix = true},
     {.name = Word::wgmma,
      .does = "D = A * B + D, by a warpgroup with operands in shared memory",
      .decode = decode_wgmma,
      .acts = acts,
+     .is_async = true,
      .is_matrix = true},
 });
 

@@ -172,8 +172,6 @@ size_t take_vector(Words& words) {
   return words.take(Word::v2) ? 2 : words.take(Word::v4) ? 4 : words.take(Word::v8) ? 8 : 1;
 }
 
-enum class Access : uint8_t { load, uniform_load, store };
-
 template <Access access>
 void decode_access(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   constexpr bool is_store = access == Access::store, is_uniform = access == Access::uniform_load;
@@ -731,12 +729,21 @@ void decode_policy(Decoder& decoder, const PtxInstruction& instruction, Words& w
 }
 
 constexpr auto memory_rows = std::to_array<Opcode>({
-    {.name = Word::ld, .does = "reads memory", .decode = decode_access<Access::load>, .acts = acts},
+    {.name = Word::ld,
+     .does = "reads memory",
+     .decode = decode_access<Access::load>,
+     .acts = acts,
+     .access = Access::load},
     {.name = Word::ldu,
      .does = "reads global memory that all threads read at one address",
      .decode = decode_access<Access::uniform_load>,
-     .acts = acts},
-    {.name = Word::st, .does = "writes memory", .decode = decode_access<Access::store>, .acts = acts},
+     .acts = acts,
+     .access = Access::uniform_load},
+    {.name = Word::st,
+     .does = "writes memory",
+     .decode = decode_access<Access::store>,
+     .acts = acts,
+     .access = Access::store},
     {.name = Word::cvta, .does = "a generic address of one in a state space, or back", .decode = decode_cvta},
     {.name = Word::isspacep,
      .does = "a predicate: whether a generic address is in a state space",

@@ -378,7 +378,7 @@ void run_is_canceled(Warp& warp, const Op& op, Mask mask) {
   Mask canceled = 0;
   for_each_lane(mask, [&](int lane) {
     CancelResponse response;
-    std::memcpy(&response, warp.lanes_of<const uint64_t>(op.a) + 2 * lane, 16);
+    std::memcpy(static_cast<void*>(&response), warp.lanes_of<const uint64_t>(op.a) + 2 * lane, 16);
     canceled |= Mask{response.is_canceled != 0} << lane;
   });
   set_mask(warp, op.d, mask, canceled);
@@ -387,7 +387,7 @@ void run_first_block(Warp& warp, const Op& op, Mask mask) {
   const auto& details = *static_cast<const QueryDetails*>(op.details);
   for_each_lane(mask, [&](int lane) {
     CancelResponse response;
-    std::memcpy(&response, warp.lanes_of<const uint64_t>(op.a) + 2 * lane, 16);
+    std::memcpy(static_cast<void*>(&response), warp.lanes_of<const uint64_t>(op.a) + 2 * lane, 16);
     if (response.is_canceled == 0)
       fault(ViolationCode::undefined_by_ptx, lane, "get_first_ctaid of a request that failed",
             "a response for which is_canceled is true");

@@ -343,7 +343,8 @@ constexpr auto wmma_rows = std::to_array<Opcode>({
     {.name = Word::wmma,
      .does = "loads and stores fragments of matrices, and D = A * B + C of them, by a warp",
      .decode = decode_wmma,
-     .acts = acts},
+     .acts = acts,
+     .exchanges = exchanges},
 });
 
 }  // namespace

@@ -84,9 +84,9 @@ constexpr auto entry_directives = std::to_array<EntryDirective>({
     {".abi_preserve_control", 1, 1},
 });
 
-class Parser {
+class PtxParser {
  public:
-  explicit Parser(std::string_view text) : text_(text), tokens_(tokens_of(text)) { scopes_.push_back({}); }
+  explicit PtxParser(std::string_view text) : text_(text), tokens_(tokens_of(text)) { scopes_.push_back({}); }
 
   Module parse() {
     while (!at_end()) parse_item();
@@ -657,7 +657,7 @@ class Parser {
       // call (result), function, (arguments): a word between the lists is the function
       const bool is_function =
           is_call && !is("(") && peek().kind == Token::Kind::word && !find_register(peek().spelling);
-      const bool is_table = instruction.row->name == Word::brx && instruction.operands.size() == 1;
+      const bool is_table = instruction.row->jump == Jump::table && instruction.operands.size() == 1;
       if (is_table) {
         table_ = take();
         break;
@@ -681,7 +681,7 @@ class Parser {
     if (!is(";")) refuse(peek(), "';'");
     const char* const end = take().spelling.data();
     instruction.text = one_line(std::string_view(begin, static_cast<size_t>(end - begin)));
-    if (instruction.row->name == Word::brx) return append_table_branch(std::move(instruction));
+    if (instruction.row->jump == Jump::table) return append_table_branch(std::move(instruction));
     entry_.instructions.push_back(std::move(instruction));
   }
 
@@ -839,7 +839,7 @@ std::vector<int64_t> places_of_constants(const Module& module) {
   return places;
 }
 
-Module read_module(std::string_view text) { return Parser(text).parse(); }
+Module read_module(std::string_view text) { return PtxParser(text).parse(); }
 
 void become(PtxInstruction& instruction, std::vector<Word> words) {
   std::string opcode(print(words[0]));

@@ -30,24 +30,17 @@ Mask lanes_of(const Warp& warp, std::span<const Operand> operands) {
   return affected;
 }
 
-/// Instructions of a warp whose results come from the registers of other lanes.
-bool exchanges(Word name) {
-  using enum Word;
-  return name == shfl || name == vote || name == match || name == redux || name == movmatrix || name == mma ||
-         name == wmma;
-}
-
 /// The lanes whose result has such a value.
 Mask lanes_of_result(const Warp& warp, const PtxInstruction& instruction, Mask mask) {
   const std::span<const Operand> operands = instruction.operands;
-  if (instruction.row->name == Word::selp && operands.size() == 4 && operands[3].kind == Operand::Kind::reg) {
+  if (instruction.row->selects && operands.size() == 4 && operands[3].kind == Operand::Kind::reg) {
     const Mask chosen = warp.mask_of(warp.cta->program->register_slots[static_cast<size_t>(operands[3].reg)]),
                takes_a = operands[3].negated ? ~chosen : chosen;
     return (lanes_of(warp, operands.subspan(1, 1)) & takes_a) | (lanes_of(warp, operands.subspan(2, 1)) & ~takes_a) |
            lanes_of(warp, operands.subspan(3));
   }
   const Mask affected = lanes_of(warp, operands) & mask;
-  if (exchanges(instruction.row->name)) return affected != 0 ? mask : 0;
+  if (instruction.row->exchanges) return affected != 0 ? mask : 0;
   return affected;
 }
 
@@ -93,15 +86,15 @@ void follow_unwritten(Warp& warp, const Op& op, Mask mask) {
   }
   const std::span<const Operand> operands = instruction.operands;
   Mask result = 0;
-  const Word name = instruction.row->name;
-  if (name == Word::ld || name == Word::st) {
+  const Opcode& row = *instruction.row;
+  if (row.access != Access::none) {
     for (const Operand& operand : operands) {
       if (operand.kind != Operand::Kind::address) continue;
       if (const Mask decided = lanes_of(warp, {&operand, 1}) & mask; decided != 0)
         report(warp, decided, "decides an address");
     }
-    if (name == Word::st) warp.unwritten->stored = lanes_of(warp, operands) & mask;
-  } else if (instruction.acts && !exchanges(name)) {
+    if (row.access == Access::store) warp.unwritten->stored = lanes_of(warp, operands) & mask;
+  } else if (instruction.acts && !row.exchanges) {
     if (const Mask decided = lanes_of(warp, operands) & mask; decided != 0) report(warp, decided, "has an effect");
   } else {
     result = lanes_of_result(warp, instruction, mask);

@@ -235,7 +235,7 @@ TEST_CASE("one D behind all of K is compared with the last step of a K loop that
   write_tensor_file(images, of_images);
   for (const char* verb : {"verify", "diagnose", "explain"}) CHECK(run({verb, images}).code == 0);
   for (const char* verb : {"simulate", "ptx"})
-    CHECK_THAT(run({verb, images}).violations, test::refused(illegal_value, "$FOLDER/images.safetensors: tensor d"));
+    CHECK_THAT(run({verb, images}).violations, test::refused(wrong_shape, "$FOLDER/images.safetensors: tensor d"));
 }
 
 TEST_CASE("verbs of instructions and of products know each other's files") {

@@ -96,10 +96,10 @@ TEST_CASE("bad vector files: message and exit code of each") {
          f.set_metadata("scale_d", "1");
          f.erase("c_regs");
        },
-       {illegal_value, "$FOLDER/bad.safetensors: tensor c_regs"}},
-      {[](TensorFile& f) { f.erase("smem"); }, {illegal_value, "$FOLDER/bad.safetensors: tensor smem"}},
-      {[](TensorFile& f) { f.erase("a_desc"); }, {illegal_value, "$FOLDER/bad.safetensors: tensor a_desc"}},
-      {[](TensorFile& f) { f.erase("b_desc"); }, {illegal_value, "$FOLDER/bad.safetensors: tensor b_desc"}},
+       {missing_input, "$FOLDER/bad.safetensors: tensor c_regs"}},
+      {[](TensorFile& f) { f.erase("smem"); }, {missing_input, "$FOLDER/bad.safetensors: tensor smem"}},
+      {[](TensorFile& f) { f.erase("a_desc"); }, {missing_input, "$FOLDER/bad.safetensors: tensor a_desc"}},
+      {[](TensorFile& f) { f.erase("b_desc"); }, {missing_input, "$FOLDER/bad.safetensors: tensor b_desc"}},
       {[](TensorFile& f) { f.erase("d_regs"); }, {missing_input, "$FOLDER/bad.safetensors: tensor d_regs"}},
       {[](TensorFile& f) {
          for (const char* name : {"smem", "a_desc", "b_desc", "c_regs", "d_regs"}) f.erase(name);
@@ -110,25 +110,25 @@ TEST_CASE("bad vector files: message and exit code of each") {
        },
        {illegal_value, "$FOLDER/bad.safetensors: tensors"}},
       {[&](TensorFile& f) { reshape(f, "a_desc", "U32", {2}); },
-       {illegal_value, "$FOLDER/bad.safetensors: tensor a_desc dtype"}},
+       {wrong_type, "$FOLDER/bad.safetensors: tensor a_desc dtype"}},
       {[&](TensorFile& f) { reshape(f, "a_desc", "U64", {3}); },
-       {illegal_value, "$FOLDER/bad.safetensors: tensor a_desc shape"}},
+       {wrong_shape, "$FOLDER/bad.safetensors: tensor a_desc shape"}},
       {[&](TensorFile& f) {
          reshape(f, "a_desc", "U64", {2, 1});
        },
-       {illegal_value, "$FOLDER/bad.safetensors: tensor a_desc shape"}},
+       {wrong_shape, "$FOLDER/bad.safetensors: tensor a_desc shape"}},
       {[&](TensorFile& f) { reshape(f, "a_desc", "U64", {}); },
-       {illegal_value, "$FOLDER/bad.safetensors: tensor a_desc shape"}},
+       {wrong_shape, "$FOLDER/bad.safetensors: tensor a_desc shape"}},
       {[&](TensorFile& f) { reshape(f, "smem", "U8", {2}); },
-       {illegal_value, "$FOLDER/bad.safetensors: tensor smem shape"}},
+       {wrong_shape, "$FOLDER/bad.safetensors: tensor smem shape"}},
       {[&](TensorFile& f) {
          reshape(f, "smem", "I8", {2, 4096});
        },
-       {illegal_value, "$FOLDER/bad.safetensors: tensor smem dtype"}},
+       {wrong_type, "$FOLDER/bad.safetensors: tensor smem dtype"}},
       {[&](TensorFile& f) {
          reshape(f, "smem", "U8", {2, 0});
        },
-       {illegal_value, "$FOLDER/bad.safetensors: tensor smem shape"}},
+       {wrong_shape, "$FOLDER/bad.safetensors: tensor smem shape"}},
       {[&](TensorFile& f) {
          reshape(f, "smem", "U8", {2, 100});
        },
@@ -136,29 +136,29 @@ TEST_CASE("bad vector files: message and exit code of each") {
       {[&](TensorFile& f) {
          reshape(f, "d_regs", "U32", {2, 128, 5});
        },
-       {illegal_value, "$FOLDER/bad.safetensors: tensor d_regs shape"}},
+       {wrong_shape, "$FOLDER/bad.safetensors: tensor d_regs shape"}},
       {[&](TensorFile& f) {
          reshape(f, "d_regs", "F16", {2, 128, 4});
        },
-       {illegal_value, "$FOLDER/bad.safetensors: tensor d_regs dtype"}},
+       {wrong_type, "$FOLDER/bad.safetensors: tensor d_regs dtype"}},
       {[&](TensorFile& f) {
          for (const char* name : {"smem", "a_desc", "b_desc", "c_regs", "d_regs"}) f.erase(name);
          reshape(f, "a", "F32", {1, 64, 16});
          reshape(f, "b", "F16", {1, 16, 8});
        },
-       {illegal_value, "$FOLDER/bad.safetensors: tensor a dtype"}},
+       {wrong_type, "$FOLDER/bad.safetensors: tensor a dtype"}},
       {[&](TensorFile& f) {
          for (const char* name : {"smem", "a_desc", "b_desc", "c_regs", "d_regs"}) f.erase(name);
          reshape(f, "a", "F16", {1, 64, 16});
        },
-       {illegal_value, "$FOLDER/bad.safetensors: tensor b"}},
+       {missing_input, "$FOLDER/bad.safetensors: tensor b"}},
       {[&](TensorFile& f) {
          for (const char* name : {"smem", "a_desc", "b_desc", "c_regs", "d_regs"}) f.erase(name);
          f.set_metadata("scale_d", "1");
          reshape(f, "a", "F16", {1, 64, 16});
          reshape(f, "b", "F16", {1, 16, 8});
        },
-       {illegal_value, "$FOLDER/bad.safetensors: tensor c"}},
+       {missing_input, "$FOLDER/bad.safetensors: tensor c"}},
       {[&](TensorFile& f) {
          for (const char* name : {"smem", "a_desc", "b_desc", "c_regs", "d_regs"}) f.erase(name);
          reshape(f, "a", "F16", {0, 64, 16});
@@ -217,20 +217,19 @@ TEST_CASE("tcgen05: golden, simulate, verify, compare, and bad files get their m
     file.set(Tensor::from_bytes(name, dtype, std::move(shape), std::vector<uint8_t>(static_cast<size_t>(size), fill)));
   };
   const std::vector<Row> rows = {
-      {[](TensorFile& f) { f.erase("idesc"); }, {illegal_value, "$FOLDER/bad.safetensors: tensor idesc"}},
+      {[](TensorFile& f) { f.erase("idesc"); }, {missing_input, "$FOLDER/bad.safetensors: tensor idesc"}},
       {[&](TensorFile& f) { replace(f, "idesc", "U32", {2}); }, {illegal_value, "$FOLDER/bad.safetensors: m"}},
-      {[&](TensorFile& f) { replace(f, "idesc", "U64", {2}); },
-       {illegal_value, "$FOLDER/bad.safetensors: tensor idesc"}},
+      {[&](TensorFile& f) { replace(f, "idesc", "U64", {2}); }, {wrong_type, "$FOLDER/bad.safetensors: tensor idesc"}},
       {[&](TensorFile& f) { replace(f, "idesc", "U32", {2}, 0xFF); },
        {illegal_value, "$FOLDER/bad.safetensors: reserved bits"}},
-      {[](TensorFile& f) { f.erase("tmem"); }, {illegal_value, "$FOLDER/bad.safetensors: tensor tmem"}},
-      {[](TensorFile& f) { f.erase("d_tmem"); }, {illegal_value, "$FOLDER/bad.safetensors: tensor d_tmem"}},
+      {[](TensorFile& f) { f.erase("tmem"); }, {missing_input, "$FOLDER/bad.safetensors: tensor tmem"}},
+      {[](TensorFile& f) { f.erase("d_tmem"); }, {missing_input, "$FOLDER/bad.safetensors: tensor d_tmem"}},
       {[](TensorFile& f) { f.erase("enable_input_d"); },
-       {illegal_value, "$FOLDER/bad.safetensors: tensor enable_input_d"}},
+       {missing_input, "$FOLDER/bad.safetensors: tensor enable_input_d"}},
       {[&](TensorFile& f) {
          replace(f, "tmem", "U32", {2, 1, 128, 32});
        },
-       {illegal_value, "$FOLDER/bad.safetensors: tensor tmem shape"}},
+       {wrong_shape, "$FOLDER/bad.safetensors: tensor tmem shape"}},
       {[&](TensorFile& f) {
          replace(f, "tmem", "U32", {2, 2, 128, 8});
        },
@@ -238,7 +237,7 @@ TEST_CASE("tcgen05: golden, simulate, verify, compare, and bad files get their m
       {[&](TensorFile& f) {
          replace(f, "smem", "U8", {2, 4096});
        },
-       {illegal_value, "$FOLDER/bad.safetensors: tensor smem shape"}},
+       {wrong_shape, "$FOLDER/bad.safetensors: tensor smem shape"}},
       {[&](TensorFile& f) {
          replace(f, "smem", "U8", {2, 2, 64});
        },
@@ -247,7 +246,7 @@ TEST_CASE("tcgen05: golden, simulate, verify, compare, and bad files get their m
       {[&](TensorFile& f) {
          replace(f, "disable_output_lane", "U32", {2, 4});
        },
-       {illegal_value, "$FOLDER/bad.safetensors: tensor disable_output_lane shape"}},
+       {wrong_shape, "$FOLDER/bad.safetensors: tensor disable_output_lane shape"}},
       {[&](TensorFile& f) { replace(f, "scale_input_d", "U8", {2}, 1); },
        {illegal_value, "$FOLDER/bad.safetensors: scale_input_d"}},
       {[&](TensorFile& f) { replace(f, "zero_column_mask", "U64", {2}, 1); }, {illegal_value, "zero_column_mask"}},

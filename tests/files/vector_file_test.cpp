@@ -300,7 +300,7 @@ TEST_CASE("a tensor that the instruction needs is refused by name when its dtype
           rule.name == "a_tmem" || (rule.name == "a_regs" && !std::get_if<MmaSync>(&instruction));
       const std::string asked_for(says_where_a_is ? "a_desc" : rule.name);
       if (rule.required)
-        CHECK_THROWS_MATCHES(as_vector_file(file), Error, refused(illegal_value, "tensor " + asked_for));
+        CHECK_THROWS_MATCHES(as_vector_file(file), Error, refused(missing_input, "tensor " + asked_for));
       else CHECK_NOTHROW(as_vector_file(file));
     }
   }
@@ -373,7 +373,7 @@ TEST_CASE("tcgen05.mma's cases may differ in shape and immediates, and every cas
   file.set(u32_tensor("idesc", {idesc_of(wide), 0}));
   CHECK_THROWS_AS(as_vector_file(file), Error);
   file.erase("idesc");
-  CHECK_THROWS_MATCHES(as_vector_file(file), Error, refused(illegal_value, "tensor idesc"));
+  CHECK_THROWS_MATCHES(as_vector_file(file), Error, refused(missing_input, "tensor idesc"));
 }
 
 TEST_CASE("there is a case for every index below their number, and none beside") {

@@ -94,9 +94,9 @@ void require_known_commands(const CLI::App& app, std::span<const std::string> ar
 }
 
 /// Parses the arguments in the same way as CLI11.
-class Reader {
+class ArgumentReader {
  public:
-  Reader(const CLI::App& app, std::span<const std::string> arguments) : command_(&app), rest_(arguments) {}
+  ArgumentReader(const CLI::App& app, std::span<const std::string> arguments) : command_(&app), rest_(arguments) {}
 
   void read() {
     enter(*command_);
@@ -245,7 +245,7 @@ class Reader {
 
 void require_known_arguments(const CLI::App& app, std::span<const std::string> arguments) {
   if (asks_for_help(arguments)) require_known_commands(app, arguments);
-  else Reader(app, arguments).read();
+  else ArgumentReader(app, arguments).read();
 }
 
 void one_of(CLI::Option* option, const std::vector<std::string>& words) {

@@ -53,7 +53,7 @@ Error FileFlags::in_flags(const Error& error) const {
       case ViolationCode::missing_type:
         for (const auto& [key, flag] : {std::pair("a_type", "--a"), std::pair("b_type", "--b"),
                                         std::pair("d_type", "--d"), std::pair("sf_type", "--scale-type")}) {
-          if (violation.field.ends_with(key)) violation.fix += fmt::format(": save the key, or pass {}", flag);
+          if (violation.key == key) violation.fix += fmt::format(": save the key, or pass {}", flag);
         }
         break;
       case ViolationCode::other_instruction:

@@ -162,6 +162,8 @@ struct Violation {
   std::vector<std::string> legal = {};  // every legal value, if there are few
   std::string fix = {};                 // how to fix it; may be empty
   std::string source = {};              // where the rule is documented; may be empty
+  std::string key =
+      {};  // the metadata key or tensor of a file that `field` is about, such as "d_type" or "d", or empty
   Severity severity = Severity::error;
 
   bool operator==(const Violation&) const = default;

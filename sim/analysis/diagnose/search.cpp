@@ -45,8 +45,8 @@ void Tally::add(const Matrix& truth, const Matrix& actual, const Matrix& faulty)
   outputs += static_cast<int64_t>(right.size());
 }
 
-Search::Search(std::span<const Case> cases, std::span<const Matrix> actual, std::vector<int64_t> searched,
-               const DiagnoseOptions& options)
+FaultSearch::FaultSearch(std::span<const Case> cases, std::span<const Matrix> actual, std::vector<int64_t> searched,
+                         const DiagnoseOptions& options)
     : actual_(actual), options_(options), searched_(std::move(searched)) {
   const auto look_at = [&](int64_t index) -> const Subject& {
     const auto [entry, is_new] = subjects_.try_emplace(index, cases, index);
@@ -60,20 +60,20 @@ Search::Search(std::span<const Case> cases, std::span<const Matrix> actual, std:
   }
 }
 
-Matrix Search::faulty(const Parts& parts, int64_t index) const {
+Matrix FaultSearch::faulty(const Parts& parts, int64_t index) const {
   const Subject& subject = subjects_.at(index);
   const auto* const other = std::get_if<OtherCase>(&parts.outcome);
   return other ? truth_.at(subject.neighbour(other->distance)) : evaluate(subject, parts);
 }
 
-Tally Search::tally_of(const std::vector<Parts>& parts) const {
+Tally FaultSearch::tally_of(const std::vector<Parts>& parts) const {
   Tally tally;
   for (size_t i = 0; i < searched_.size(); ++i)
     tally.add(truth_.at(searched_[i]), actual_of(i), faulty(parts[i], searched_[i]));
   return tally;
 }
 
-std::optional<Candidate> Search::candidate_of(const FaultRow& row) const {
+std::optional<Candidate> FaultSearch::candidate_of(const FaultRow& row) const {
   Candidate candidate{.faults = {&row.fault}};
   for (size_t i = 0; i < searched_.size(); ++i) {
     const Subject& subject = subjects_.at(searched_[i]);
@@ -85,7 +85,7 @@ std::optional<Candidate> Search::candidate_of(const FaultRow& row) const {
   return candidate;
 }
 
-std::vector<Candidate> Search::single_faults(const Sample& sample) const {
+std::vector<Candidate> FaultSearch::single_faults(const Sample& sample) const {
   std::vector<Candidate> candidates;
   for (const FaultRow& row : catalogues_.front()) {
     std::optional<Candidate> candidate = candidate_of(row);
@@ -99,7 +99,7 @@ std::vector<Candidate> Search::single_faults(const Sample& sample) const {
   return candidates;
 }
 
-Search::Sample Search::take_sample() const {
+FaultSearch::Sample FaultSearch::take_sample() const {
   const Matrix &truth = truth_.at(searched_.front()), &actual = actual_of(0);
   const int rows = truth.rows(), cols = truth.cols();
   const auto row_differs = [&](int row) { return !std::ranges::equal(truth.row(row), actual.row(row)); };
@@ -113,7 +113,7 @@ Search::Sample Search::take_sample() const {
           .cols = spread_out(cols, 8, std::max(1, cols / 16), col_differs)};
 }
 
-bool Search::fits(const Sample& sample, const Parts& parts) const {
+bool FaultSearch::fits(const Sample& sample, const Parts& parts) const {
   const Matrix &truth = truth_.at(searched_.front()), &actual = actual_of(0);
   size_t fitting = 0, wrong_fitting = 0;
   const auto count = [&](uint64_t code, int row, int col) {
@@ -138,8 +138,8 @@ bool Search::fits(const Sample& sample, const Parts& parts) const {
   return fitting * 10 >= 9 * sample.rows.size() * sample.cols.size() && wrong_fitting > 0;
 }
 
-std::vector<Candidate> Search::pairs_of(const std::vector<Candidate>& singles, const Sample& sample,
-                                        int64_t& tried) const {
+std::vector<Candidate> FaultSearch::pairs_of(const std::vector<Candidate>& singles, const Sample& sample,
+                                             int64_t& tried) const {
   std::vector<Candidate> found;
   for (size_t x = 0; x < singles.size(); ++x) {
     for (size_t y = x + 1; y < singles.size(); ++y) {
@@ -162,7 +162,7 @@ std::vector<Candidate> Search::pairs_of(const std::vector<Candidate>& singles, c
   return found;
 }
 
-void Search::run(Diagnosis& diagnosis) {
+void FaultSearch::run(Diagnosis& diagnosis) {
   for (size_t i = 0; i < searched_.size(); ++i) {
     Tally nothing;
     nothing.add(truth_.at(searched_[i]), actual_of(i), truth_.at(searched_[i]));
@@ -242,7 +242,7 @@ Diagnosis diagnose(std::span<const Case> cases, std::span<const Matrix> actual, 
   if (wrong.empty()) return diagnosis;
   std::vector<int64_t> searched = chosen(wrong, options.max_cases);
   diagnosis.searched_cases = static_cast<int64_t>(searched.size());
-  Search(cases, actual, std::move(searched), options).run(diagnosis);
+  FaultSearch(cases, actual, std::move(searched), options).run(diagnosis);
   return diagnosis;
 }
 

@@ -29,11 +29,11 @@ struct Candidate {
   Tally tally = {};
 };
 
-class Search {
+class FaultSearch {
  public:
   /// `searched`: indices of the searched cases, in order. Each of them has a matrix of the right shape in `actual`.
-  Search(std::span<const Case> cases, std::span<const Matrix> actual, std::vector<int64_t> searched,
-         const DiagnoseOptions& options);
+  FaultSearch(std::span<const Case> cases, std::span<const Matrix> actual, std::vector<int64_t> searched,
+              const DiagnoseOptions& options);
 
   /// Adds the findings to `diagnosis`.
   void run(Diagnosis& diagnosis);
