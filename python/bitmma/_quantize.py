@@ -136,8 +136,8 @@ def quantize(x: Any, recipe: str, *, torch_device: str | None = None, threads: i
     codes, scales, tensor_scale, element, scale, warned, *block = _core.quantize(
         ("f32" if format == "tf32" else format, array), recipe, torch_device, threads_of(threads)
     )
-    for one in warned:
-        warnings.warn(one, stacklevel=3)
+    for warning in warned:
+        warnings.warn(warning, stacklevel=3)
     if tensor_scale is not None:
         number = tensor_scale.view(np.float32).reshape(())
         tensor_scale = number[()] if (made := like((x,), number)) is number else made
