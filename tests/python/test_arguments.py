@@ -178,20 +178,20 @@ def good_arguments() -> dict:
 
 
 def public_functions() -> dict:
-    found = {name: getattr(bitmma, name) for name in bitmma.__all__ if callable(getattr(bitmma, name))}
+    functions = {name: getattr(bitmma, name) for name in bitmma.__all__ if callable(getattr(bitmma, name))}
     for module in (bitmma.datasets, bitmma.layout, bitmma.math, bitmma.testing):
         short = module.__name__.removeprefix("bitmma.")
-        found |= {f"{short}.{name}": getattr(module, name) for name in module.__all__}
+        functions |= {f"{short}.{name}": getattr(module, name) for name in module.__all__}
     made_by_user = {"Case", "Instruction", "Memory", "Plan", "PtxModule"}
-    made_by_bitmma = {name for name, function in found.items() if inspect.isclass(function)} - made_by_user
+    made_by_bitmma = {name for name, function in functions.items() if inspect.isclass(function)} - made_by_user
     for value in (MEMORY, bitmma.PtxModule(COUNTER)):
         kind = type(value)
-        found |= {
+        functions |= {
             f"{kind.__name__}.{name}": getattr(value, name)
             for name, member in vars(kind).items()
             if inspect.isfunction(member) and not name.startswith("_")
         }
-    return {name: function for name, function in found.items() if name not in made_by_bitmma}
+    return {name: function for name, function in functions.items() if name not in made_by_bitmma}
 
 
 # Each of these means something there.
@@ -400,7 +400,7 @@ def test_names_of_targets_for_editors_are_those_of_the_library():
 
 
 def test_formats_by_the_names_of_libraries():
-    for given, format in (
+    for name, format in (
         ("bfloat16", "bf16"),
         ("float16", "f16"),
         ("torch.bfloat16", "bf16"),
@@ -415,8 +415,8 @@ def test_formats_by_the_names_of_libraries():
         ("int8", "s8"),
         (ml_dtypes.float8_e8m0fnu, "ue8m0"),
     ):
-        assert _arrays.format_named(given) == format
-        assert bitmma.dtype_of(given) == bitmma.dtype_of(format)
+        assert _arrays.format_named(name) == format
+        assert bitmma.dtype_of(name) == bitmma.dtype_of(format)
     for wrong in (None, "float17", np.complex64, 3, "", "torch.", object):
         with pytest.raises(bitmma.Error, match="format"):
             bitmma.dtype_of(wrong)
@@ -469,9 +469,11 @@ def test_packed_fp4_is_two_codes_a_byte_the_low_one_first():
     scales = [bitmma.codes(np.full((128, k // 16), 0x38, np.uint8), "ue4m3") for _ in range(2)]
     with pytest.raises(bitmma.Error, match="packed=True"):
         bitmma.gemm(a, b.T, sfa=scales[0], sfb=scales[1].T, target="B200")
-    one = bitmma.tcgen05("mxf4nvf4", m=128, n=128)
+    instruction = bitmma.tcgen05("mxf4nvf4", m=128, n=128)
     with pytest.raises(bitmma.Error, match="packed=True"):
-        bitmma.mma(one, a[:, :32], b[:, :32].T, scale_a=scales[0].array[:, :4], scale_b=scales[1].array[:, :4].T)
+        bitmma.mma(
+            instruction, a[:, :32], b[:, :32].T, scale_a=scales[0].array[:, :4], scale_b=scales[1].array[:, :4].T
+        )
 
 
 @pytest.mark.parametrize("rows, blocks", [(1, 1), (128, 4), (129, 5), (300, 16), (64, 3)])
