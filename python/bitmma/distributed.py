@@ -175,10 +175,10 @@ def gemm(
     """
     size = (chunks, chunks) if isinstance(chunks, int) else chunks
     of_d = size or (512, 512)
-    operands = {"a": a, "b": b, "c": c, "bias": bias, "scale_a": scale_a, "scale_b": scale_b, "sfa": sfa, "sfb": sfb}
+    by_name = {"a": a, "b": b, "c": c, "bias": bias, "scale_a": scale_a, "scale_b": scale_b, "sfa": sfa, "sfb": sfb}
     arrays = {
         name: _dask_array(value, name, {"a": of_d[:1], "b": (-1, of_d[1])}.get(name, ()))
-        for name, value in operands.items()
+        for name, value in by_name.items()
         if value is not None
     }
     for name in ("bias", "scale_a", "scale_b"):  # one number, or a vector
