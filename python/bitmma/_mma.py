@@ -121,7 +121,12 @@ def _made(family: str, fields: dict[str, Any]) -> Instruction:
                     operator.index(value)
                 except TypeError:
                     if type(value).__name__ not in ("bool", "bool_"):
-                        raise refuse(name, shown(value), "a flag, a 64-bit number or a word") from None
+                        fix = (
+                            f"bitmma.{family} makes an instruction; bitmma.mma(instruction, a, b) multiplies"
+                            if hasattr(value, "shape")
+                            else ""
+                        )
+                        raise refuse(name, shown(value), "a flag, a 64-bit number or a word", fix) from None
             made[name] = format_named(value, name) if is_format else value
     return _core.make_instruction(family, made)
 

@@ -308,8 +308,8 @@ def test_mistakes_are_named(call, field, words):
         (lambda: bitmma.instruction(MMA).with_fields(1), "Instruction.with_fields"),
         (lambda: bitmma.gemm(A, B, whole=5), "whole"),
         (lambda: bitmma.gemm(A, B, rows=5), "rows"),
-        (lambda: bitmma.mma(MMA, A), "mma"),
-        (lambda: bitmma.gemm(A), "gemm"),
+        (lambda: bitmma.mma(MMA, A), "b"),
+        (lambda: bitmma.gemm(A), "b"),
     ],
 )
 def test_wrong_positions_and_missing_operands_are_one_error(call, field):
@@ -638,3 +638,19 @@ def test_a_wrong_call_of_a_method_is_a_type_error_too():
     with pytest.raises(bitmma.Error) as error:
         bitmma.gemm(A, 3)
     assert not isinstance(error.value, TypeError)
+
+
+@pytest.mark.parametrize(
+    "call, field, hint",
+    [
+        (lambda: bitmma.matmul(A, B), "target", 'target="H100"'),
+        (lambda: bitmma.library_choice(16, 64, 64), "target", 'target="H100"'),
+        (lambda: bitmma.gemm(), "a, b", ""),
+        (lambda: bitmma.wgmma(A, B), "n", "bitmma.mma(instruction, a, b)"),
+    ],
+)
+def test_a_missing_argument_is_the_field_and_an_array_for_a_number_has_a_hint(call, field, hint):
+    with pytest.raises(bitmma.Error) as error:
+        call()
+    (violation,) = error.value.violations
+    assert violation.field == field and hint in violation.fix
