@@ -259,6 +259,10 @@ _words_of_others = {
 }
 
 
+_values = dict.fromkeys((("matmul", "target"), ("library_choice", "target")), 'target="H100" or target="H200"')
+"""Values of required arguments."""
+
+
 def misuse(
     module: str,
     name: str,
@@ -268,18 +272,24 @@ def misuse(
     error: Exception,
 ) -> Exception:
     """The mistake of a call that Python rejected: wrong names, or number of arguments."""
+    bare = [parameter.replace(annotation=parameter.empty) for parameter in signature.parameters.values()]
+    usage = f"{name}{inspect.Signature(bare)}"
     legal = [parameter for parameter in signature.parameters if parameter != "self"]
     is_open = any(parameter.kind is parameter.VAR_KEYWORD for parameter in signature.parameters.values())
     for keyword in kwargs:
         if keyword not in legal and not is_open:
             meant = _words_of_others.get((name, keyword)) or near(keyword, legal)
             return no_such_argument(keyword, f"{module}.{name}", legal, meant)
-    return refuse(
-        name,
-        str(error).removeprefix(f"{name}() "),
-        f"{name}{inspect.Signature(list(signature.parameters.values()))}",
-        kind=ArgumentError,
-    )
+    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    needed = [
+        parameter for parameter in bare if parameter.default is parameter.empty and parameter.kind not in variadic
+    ]
+    by_place = [parameter.name for parameter in bare if parameter.kind is not parameter.KEYWORD_ONLY][: len(args)]
+    missing = [parameter.name for parameter in needed if parameter.name not in (*by_place, *kwargs)]
+    if missing:
+        fix = "; ".join(_values[name, word] for word in missing if (name, word) in _values)
+        return refuse(", ".join(missing), "(missing)", f"an argument of {usage}", fix, kind=ArgumentError)
+    return refuse(name, str(error).removeprefix(f"{name}() "), usage, kind=ArgumentError)
 
 
 def name_as_imported(names: dict[str, Any], public_names: list[str]) -> None:

@@ -97,7 +97,7 @@ def format_named(format: Any, field: str = "format") -> str:
     if name in _aliases or name in _torch_packed:
         return _aliases.get(name) or _torch_packed[name]
     if is_torch and name not in _torch_formats:
-        raise refuse(field, shown(format), ", ".join(f"torch.{one}" for one in (*_torch_formats, *_torch_packed)))
+        raise refuse(field, shown(format), ", ".join(f"torch.{known}" for known in (*_torch_formats, *_torch_packed)))
     try:
         # JAX's scalar types carry their dtype, classes of NumPy a descriptor; None would be float64.
         own = getattr(format, "dtype", None)
@@ -501,7 +501,7 @@ def codes_as(value: Any, format: str, name: str, *, is_exact: bool = False) -> n
         fix = f'if these are codes, use bitmma.codes(array, "{format}")'
     if not fix and dtype.kind == "f" and format not in ("ue8m0", "ue4m3"):
         fix = f"array.astype({_dtypes[format]})" + (" rounds" if dtype.itemsize > code_bytes[format] else "")
-    raise refuse(name, dtype, " or ".join(str(one) for one in views) + f", for {format}", fix)
+    raise refuse(name, dtype, " or ".join(str(view) for view in views) + f", for {format}", fix)
 
 
 _narrow = {"s4": (-8, 7), "u4": (0, 15)}

@@ -99,8 +99,8 @@ class Tensor(NamedTuple):
 
 def tensors_in(value: Any) -> Iterator[str]:
     if isinstance(value, list):
-        for one in value:
-            yield from tensors_in(one)
+        for item in value:
+            yield from tensors_in(item)
     elif isinstance(value, dict) and "tensor" in value:
         yield value["tensor"]
 
@@ -140,8 +140,8 @@ def trust_of_reads(tensors: dict[str, Any], operators: list[dict[str, Any]]) -> 
         about = tensors[number]
         return about["dtype"], tuple(about["shape"])
 
-    for index, one in enumerate(operators):
-        for number in reads_of(one):
+    for index, operator in enumerate(operators):
+        for number in reads_of(operator):
             role = tensors[number]["role"]
             if number in trusted:
                 continue
@@ -152,13 +152,13 @@ def trust_of_reads(tensors: dict[str, Any], operators: list[dict[str, Any]]) -> 
             elif role == "changed":
                 reason = Trust.written_through_another if look(number) in written else Trust.made_by_no_operator
                 trusted[number] = TrustedTensor(number, reason, index)
-        first = next(iter(tensors_in(one["args"][:1])), None)
-        outputs = [number for number in one["outputs"] if number is not None]
-        if first is not None and (_stem(one["op"]) in _aliases or writes_its_argument(one["op"])):
+        first = next(iter(tensors_in(operator["args"][:1])), None)
+        outputs = [number for number in operator["outputs"] if number is not None]
+        if first is not None and (_stem(operator["op"]) in _aliases or writes_its_argument(operator["op"])):
             base = memory.get(first, first)
             family = families.setdefault(base, {base})
             family.add(first)
-            if writes_its_argument(one["op"]):
+            if writes_its_argument(operator["op"]):
                 stale |= family
                 written |= {look(number) for number in family}
             for number in outputs:
@@ -190,7 +190,7 @@ def last_reads(operators: list[dict[str, Any]]) -> dict[str, int]:
 
 
 def _is_list_of_int(value: Any) -> bool:
-    return isinstance(value, list) and all(type(one) is int for one in value)
+    return isinstance(value, list) and all(type(item) is int for item in value)
 
 
 def _is_shape(value: Any) -> bool:
@@ -433,7 +433,7 @@ class Capture:
         if sampled is None:
             return Value(stored.reshape(about.shape))
         order, rows = sampled["order"], sampled["rows"][:most]
-        shape = [about.shape[one] for one in order]
+        shape = [about.shape[axis] for axis in order]
         count = math.prod(shape[: sampled["leading"]])
         array, known = np.zeros((count, math.prod(shape) // max(count, 1)), about.dtype), np.zeros(count, bool)
         array[rows], known[rows] = stored[: len(rows)].reshape(len(rows), -1), True

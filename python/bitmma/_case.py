@@ -136,9 +136,9 @@ def _execute(
         )
     for name in immediates:
         parsed = parsed.with_immediate(name, count_of(state[name], name, -1))
-    given = {name: _bits(name, value) for name, value in state.items() if name not in immediates}
+    bits = {name: _bits(name, value) for name, value in state.items() if name not in immediates}
     operands = tuple(state.values())
-    written = _core.execute(parsed, target, given)
+    written = _core.execute(parsed, target, bits)
     results = {}
     array: Any
     for name, array in written.items():
@@ -276,9 +276,9 @@ class Explanation(Mapping[str, Any]):
     """One output, term by term. `print(e)` shows it; it is a mapping with the keys of `explain --json`:
     `e["terms"]`."""
 
-    def __init__(self, text: str, said: dict[str, Any]):
+    def __init__(self, text: str, fields: dict[str, Any]):
         self.text = text
-        self.json = said
+        self.json = fields
 
     def __getitem__(self, key: str) -> Any:
         return self.json[key]

@@ -94,8 +94,8 @@ def decode_ptx(ptx: str | os.PathLike[str], *, target: Target | None = None) -> 
         name, text = ("PTX", str(ptx)) if is_text else (str(ptx), Path(ptx).read_text(errors="replace"))
     except OSError as error:
         raise refuse(str(ptx), str(error.strerror), "a readable file, or PTX text of several lines") from error
-    said: Any = _core.describe_ptx_file(name, text, target)
-    return dict(said)
+    description: Any = _core.describe_ptx_file(name, text, target)
+    return dict(description)
 
 
 @public(swizzle=_swizzle, base_offset=count_of)

@@ -137,8 +137,8 @@ def near(name: str, names: Iterable[str]) -> str:
     same = [known for known in names if known.lower() == name.lower()]
     if same:
         return f"did you mean {same[0]}?"
-    found = difflib.get_close_matches(name.lower(), [known.lower() for known in names], 3, 0.6)
-    spelt = [known for known in names if known.lower() in found]
+    close = difflib.get_close_matches(name.lower(), [known.lower() for known in names], 3, 0.6)
+    spelt = [known for known in names if known.lower() in close]
     return f"did you mean {' or '.join(spelt)}?" if spelt else ""
 
 

@@ -323,8 +323,8 @@ class PlanSearch(Sequence[Plan]):
         return self._text.rstrip("\n")
 
     def __repr__(self) -> str:
-        found = f"{len(self._plans)} plans" if self._plans and not self._plans[0].differing else "no plan"
-        return f"<PlanSearch: {found} of {self.tried} tried, {len(self.families)} families, {self.ended}>"
+        plans = f"{len(self._plans)} plans" if self._plans and not self._plans[0].differing else "no plan"
+        return f"<PlanSearch: {plans} of {self.tried} tried, {len(self.families)} families, {self.ended}>"
 
     __str__ = summary
 

@@ -62,7 +62,7 @@ def _refusing(of: type, name: str) -> Callable[..., Any]:
 
 
 for _of in (Instruction, Plan):
-    for _name in [one for one in dir(_of) if not one.startswith("_") and callable(getattr(_of, one))]:
+    for _name in [name for name in dir(_of) if not name.startswith("_") and callable(getattr(_of, name))]:
         setattr(_of, _name, _refusing(_of, _name))
 
 
@@ -72,8 +72,8 @@ def _parsed(text: str) -> Instruction:
 
 
 @lru_cache(maxsize=1024)
-def _with_fields(one: Instruction, **fields: Any) -> Instruction:
-    return one.with_fields(**fields)
+def _with_fields(instruction: Instruction, **fields: Any) -> Instruction:
+    return instruction.with_fields(**fields)
 
 
 # What is still there when the interpreter ends is reported as a leak by nanobind.
@@ -121,7 +121,12 @@ def _made(family: str, fields: dict[str, Any]) -> Instruction:
                     operator.index(value)
                 except TypeError:
                     if type(value).__name__ not in ("bool", "bool_"):
-                        raise refuse(name, shown(value), "a flag, a 64-bit number or a word") from None
+                        fix = (
+                            f"bitmma.{family} makes an instruction; bitmma.mma(instruction, a, b) multiplies"
+                            if hasattr(value, "shape")
+                            else ""
+                        )
+                        raise refuse(name, shown(value), "a flag, a 64-bit number or a word", fix) from None
             made[name] = format_named(value, name) if is_format else value
     return _core.make_instruction(family, made)
 
@@ -332,7 +337,7 @@ def mma(
     np.float32(16.0)
     """
     parsed: Any
-    given = (a, b, c, scale_a, scale_b, metadata)
+    arrays = (a, b, c, scale_a, scale_b, metadata)
     for name, operand in (("a", a), ("b", b)):
         if operand is None:
             raise refuse(name, "None", "a matrix")
@@ -401,7 +406,7 @@ def mma(
         if max(a_codes.shape[-2:], default=0) > 2 * max(parsed.m, parsed.k) or b_codes.shape[-1:] > (2 * n,):
             raise _whole(parsed, a, b) from None
         raise
-    d = like(given, d)
+    d = like(arrays, d)
     return (d, target or parsed.default_target) if return_target else d
 
 

@@ -27,10 +27,10 @@ class Marked(str):
     """A highlighted text."""
 
 
-def explanation(said: dict[str, Any], text: str) -> str:
+def explanation(fields: dict[str, Any], text: str) -> str:
     """The terms as a table, with dropped parts in red; below it the sum and the results of other adders."""
     rows = []
-    for term in said.get("terms", []):
+    for term in fields.get("terms", []):
         dropped = term.get("dropped", 0)
         rows.append(
             (
@@ -109,9 +109,9 @@ def arrays(name: str, fields: dict[str, Any]) -> str:
             return f"{len(value)} keys"
         return f"{len(value)} numbers" if isinstance(value, list) else repr(value)
 
-    said = ", ".join(
+    shown = ", ".join(
         f"{key}={short(value)}"
         for key, value in fields.items()
         if value is not None and not (isinstance(value, (list, dict)) and not value)
     )
-    return f"{name}({said})"
+    return f"{name}({shown})"

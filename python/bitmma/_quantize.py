@@ -6,7 +6,7 @@ from __future__ import annotations
 import functools
 import json
 import warnings
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, cast, overload
 
 import numpy as np
 
@@ -16,17 +16,32 @@ from ._arrays import Codes, _is_torch, dtype_of, format_of, like, matrix, tile, 
 from ._core import Plan
 from ._errors import refuse, shown, text_of
 from ._gemm import gemm
+from ._types import Array, GemmOptions, NumPyMatrix, PlanLike, Tensor
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
-class Quantized(NamedTuple):
-    """A quantised matrix: element = code * scale of its block * tensor_scale."""
+class _Fields(NamedTuple):
+    """The fields of Quantized: Python 3.10 has no generic NamedTuple."""
 
     codes: Any
+    scales: Any
+    tensor_scale: Any
+    recipe: str
+    block: tuple[int, int]
+
+
+class Quantized(_Fields, Generic[Array]):
+    """A quantised matrix: element = code * scale of its block * tensor_scale. `Array` is np.ndarray or torch.Tensor."""
+
+    __slots__ = ()
+    codes: Array
     """[rows, cols] in the recipe's element format: float8_*, or float4_e2m1fn, one code per element. For torch tensors:
     uint8 for types that torch lacks."""
-    scales: Any
+    scales: Array
     """[rows / block rows, cols / block cols]: float8_e8m0fnu, float8_e4m3fn, or float32."""
-    tensor_scale: Any
+    tensor_scale: np.float32 | Array | None
     """A float32 for recipes with two levels; else None."""
     recipe: str
     block: tuple[int, int]
@@ -36,7 +51,7 @@ class Quantized(NamedTuple):
         return f"Quantized({self.recipe} {list(self.codes.shape)}, blocks of {self.block[0]} x {self.block[1]})"
 
     @property
-    def packed(self) -> Any:
+    def packed(self) -> Array:
         """Two e2m1 codes per byte, the first in the lower half: [rows, cols / 2]."""
         codes = self._codes()
         if codes.format != "e2m1":
@@ -47,7 +62,7 @@ class Quantized(NamedTuple):
         return like((self.codes, self.scales), raw[:, ::2] | raw[:, 1::2] << 4)
 
     @property
-    def tiled(self) -> Any:
+    def tiled(self) -> Array:
         """One-byte scales in cuBLAS' tiles of 128 x 4, with a row of scales for every row of codes."""
         return like((self.codes, self.scales), tile(self._scales_by_row()))
 
@@ -101,8 +116,14 @@ def _as_codes(values: Any, e4m3: str) -> Codes:
     return Codes(array, e4m3 if format == "e4m3" else format)
 
 
+@overload
+def quantize(
+    x: NumPyMatrix, recipe: str, *, torch_device: str | None = ..., threads: int = ...
+) -> Quantized[np.ndarray]: ...
+@overload
+def quantize(x: Tensor, recipe: str, *, torch_device: str | None = ..., threads: int = ...) -> Quantized[Tensor]: ...
 @public
-def quantize(x: Any, recipe: str, *, torch_device: str | None = None, threads: int = 1) -> Quantized:
+def quantize(x: Any, recipe: str, *, torch_device: str | None = None, threads: int = 1) -> Quantized[Any]:
     """Quantises `x` as a library does before it multiplies it, bit for bit.
 
     x             [rows, cols], float32, bfloat16 or float16, if the recipe accepts it; blocks extend along the columns,
@@ -136,8 +157,8 @@ def quantize(x: Any, recipe: str, *, torch_device: str | None = None, threads: i
     codes, scales, tensor_scale, element, scale, warned, *block = _core.quantize(
         ("f32" if format == "tf32" else format, array), recipe, torch_device, threads_of(threads)
     )
-    for one in warned:
-        warnings.warn(one, stacklevel=3)
+    for warning in warned:
+        warnings.warn(warning, stacklevel=3)
     if tensor_scale is not None:
         number = tensor_scale.view(np.float32).reshape(())
         tensor_scale = number[()] if (made := like((x,), number)) is number else made
@@ -162,8 +183,26 @@ def quantize_recipes() -> list[dict[str, Any]]:
     return [{**row, "block": tuple(row["block"])} for row in cast(Any, _core.quantize_recipes())]
 
 
+@overload
+def quantized_gemm(
+    a: Quantized[Array],
+    b: Quantized[Array],
+    plan: PlanLike = ...,
+    *,
+    return_plan: Literal[False] = ...,
+    **keywords: Unpack[GemmOptions],
+) -> Array: ...
+@overload
+def quantized_gemm(
+    a: Quantized[Array],
+    b: Quantized[Array],
+    plan: PlanLike = ...,
+    *,
+    return_plan: Literal[True],
+    **keywords: Unpack[GemmOptions],
+) -> tuple[Array, Plan]: ...
 @public(renamed={"output": "out_dtype", "dtype": "out_dtype"})
-def quantized_gemm(a: Quantized, b: Quantized, plan: Any = None, **keywords: Any) -> Any:
+def quantized_gemm(a: Quantized[Any], b: Quantized[Any], plan: PlanLike = None, **keywords: Any) -> Any:
     """The product of two quantised matrices, A [M, K] and B [N, K]: `gemm` with their codes and scales.
 
     One-byte scales become block scales of the instruction, sfa and sfb; a scale for more than 32 elements of K, such as

@@ -134,7 +134,7 @@ class Replay(NamedTuple):
         for verdict in self.verdicts:
             if verdict.status == "cannot say":
                 reasons.setdefault(f"{verdict.op}: {verdict.why}", []).append(verdict)
-        lines += [f"cannot say ({len(found)}): {reason}" for reason, found in reasons.items()]
+        lines += [f"cannot say ({len(verdicts)}): {reason}" for reason, verdicts in reasons.items()]
         if any(verdict.code == Reason.no_rule for verdict in self.verdicts):
             lines.append("operators without a rule count as one operation for each output, however large they are")
         lines += [

@@ -58,12 +58,16 @@ class JaxArray(Protocol):
 class TorchTensor(Protocol):
     """What torch.Tensor has; torch need not be installed."""
 
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
     def untyped_storage(self) -> Any: ...
 
     def data_ptr(self) -> int: ...
 
 
 Tensor = TypeVar("Tensor", bound=TorchTensor)
+Array = TypeVar("Array", bound=np.ndarray | TorchTensor)
 
 
 class ArrayFunction(Protocol[Parameters]):

@@ -175,10 +175,10 @@ def gemm(
     """
     size = (chunks, chunks) if isinstance(chunks, int) else chunks
     of_d = size or (512, 512)
-    given = {"a": a, "b": b, "c": c, "bias": bias, "scale_a": scale_a, "scale_b": scale_b, "sfa": sfa, "sfb": sfb}
+    by_name = {"a": a, "b": b, "c": c, "bias": bias, "scale_a": scale_a, "scale_b": scale_b, "sfa": sfa, "sfb": sfb}
     arrays = {
         name: _dask_array(value, name, {"a": of_d[:1], "b": (-1, of_d[1])}.get(name, ()))
-        for name, value in given.items()
+        for name, value in by_name.items()
         if value is not None
     }
     for name in ("bias", "scale_a", "scale_b"):  # one number, or a vector
@@ -249,7 +249,7 @@ def gemm(
     for name, operand in operands.items():
         cut = {axis: by_letter.get(letter, -1) for axis, letter in enumerate(operand.axes)}
         # Letters of whole axes differ from operand to operand: nothing relates them but the plan.
-        letters = tuple(one if one in by_letter else f"{name}{axis}" for axis, one in enumerate(operand.axes))
+        letters = tuple(letter if letter in by_letter else f"{name}{axis}" for axis, letter in enumerate(operand.axes))
         arguments += [operand.array.rechunk(cut), letters]
     return da.blockwise(
         _gemm_block,
@@ -378,10 +378,10 @@ def mma(
     text, immediates = _spelled(instruction)
     products = _parsed(text).products
     tail = 3 if products > 1 else 2
-    given = {"a": a, "b": b, "c": c, "scale_a": scale_a, "scale_b": scale_b, "metadata": metadata}
+    operands = {"a": a, "b": b, "c": c, "scale_a": scale_a, "scale_b": scale_b, "metadata": metadata}
     arrays: dict[str, tuple[da.Array, str | None]] = {}
     wrong = []
-    for name, value in given.items():
+    for name, value in operands.items():
         if value is None:
             continue
         array, format = _dask_array(value, name, (chunks,) if np.ndim(getattr(value, "array", value)) > tail else ())
@@ -558,8 +558,8 @@ def _finished(
             client = distributed.default_client()
         except ValueError:
             while some := list(itertools.islice(left, _at_once)):
-                one = dask.delayed(task, pure=False, traverse=False)
-                results = dask.compute(*(one(unit.key, *unit.arguments) for unit in some))
+                delayed = dask.delayed(task, pure=False, traverse=False)
+                results = dask.compute(*(delayed(unit.key, *unit.arguments) for unit in some))
                 yield from zip((unit.key for unit in some), results, strict=True)
             return
     running: set[Any] = set()
@@ -632,12 +632,14 @@ def _report(
     total = _nothing
     for unit in units:
         result = results[unit.key]
-        one = Comparison(*(result[field] for field in Comparison._fields))
+        comparison = Comparison(*(result[field] for field in Comparison._fields))
         group = result.get("group") if unit.group is None else unit.group
         if group is None:
             raise refuse(f"{unit.key}: group", "(missing)", "a string")
-        table[group] = _sum(table.get(group, _nothing), one)
-        total = _sum(total, one._replace(first=None if one.first is None else f"{group}: {one.first}"))
+        table[group] = _sum(table.get(group, _nothing), comparison)
+        total = _sum(
+            total, comparison._replace(first=None if comparison.first is None else f"{group}: {comparison.first}")
+        )
     return Report(total, table, results)
 
 

@@ -36,7 +36,7 @@ def _bf16(value: Any, name: str, shape: tuple[int | None, ...]) -> np.ndarray:
         raise refuse(name, array.dtype, "bfloat16")
     if array.ndim != len(shape) or any(want not in (None, have) for want, have in zip(shape, array.shape, strict=True)):
         raise refuse(
-            name, f"shape {array.shape}", f"({', '.join('any' if one is None else str(one) for one in shape)})"
+            name, f"shape {array.shape}", f"({', '.join('any' if extent is None else str(extent) for extent in shape)})"
         )
     return array
 
@@ -59,7 +59,7 @@ def llama_norm(x: Any, weight: Any, *, eps: float = 1e-5, threads: int = 1) -> A
 def _turned(x: np.ndarray, rotary: tuple[np.ndarray, np.ndarray], threads: int) -> np.ndarray:
     """Rotary embedding of [heads, tokens, head size]."""
     size = x.shape[-1]
-    cos, sin = (np.broadcast_to(one, x.shape) for one in rotary)
+    cos, sin = (np.broadcast_to(table, x.shape) for table in rotary)
     negative = x[..., size // 2 :].copy()
     negative.view(np.uint16)[...] ^= 0x8000
     rotated = np.concatenate((negative, x[..., : size // 2]), -1)
@@ -168,8 +168,8 @@ def llama(
     keys, values = s["k_turned"], split(s["v"], kv_heads)
     if cache is not None:
         keys, values = (
-            np.concatenate((_bf16(one, "cache", (kv_heads, None, size)), new), 1)
-            for one, new in zip(cache, (keys, values), strict=True)
+            np.concatenate((_bf16(cached, "cache", (kv_heads, None, size)), new), 1)
+            for cached, new in zip(cache, (keys, values), strict=True)
         )
     s["attention"] = attention(s["q_turned"], keys, values, is_causal=tokens > 1, threads=threads)
     s["o"] = linear("o", np.ascontiguousarray(s["attention"].swapaxes(0, 1)).reshape(tokens, heads * size))

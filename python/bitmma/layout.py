@@ -178,8 +178,8 @@ def tmem_a(
     copies = arrays["lane"].shape[2] if arrays["lane"].ndim == 3 else 1
     if not 0 <= copy < copies:
         raise refuse("copy", str(copy), f"0..{copies - 1}")
-    one = {name: array[:, :, copy] if array.ndim == 3 else array for name, array in arrays.items()}
-    return Places("", one, _CELL, layout="")
+    of_copy = {name: array[:, :, copy] if array.ndim == 3 else array for name, array in arrays.items()}
+    return Places("", of_copy, _CELL, layout="")
 
 
 @public
@@ -247,7 +247,7 @@ def bank_conflicts(addresses: Any, bytes: int = 4) -> tuple[int, int, list[int]]
     (8, 1)
     """
     wavefronts, requests, words = _core.bank_use(
-        [count_of(one, "addresses", 0, 2**63 - 1) for one in np.asarray(addresses).reshape(-1)], bytes
+        [count_of(address, "addresses", 0, 2**63 - 1) for address in np.asarray(addresses).reshape(-1)], bytes
     )
     return wavefronts, requests, words
 

@@ -141,8 +141,8 @@ def c_functions() -> list[dict[str, Any]]:
     >>> c_functions()[0]["function"]
     'expf@cuda_13'
     """
-    found: list[dict[str, Any]] = _core.c_functions()
-    return found
+    rows: list[dict[str, Any]] = _core.c_functions()
+    return rows
 
 
 def _integer_words(value: Any, dtype: np.dtype, name: str) -> np.ndarray:
@@ -195,9 +195,11 @@ def cvt(instruction: str, *operands: Any, threads: int = 1) -> Any:
     to, source = name.split(".")[-2:]
     wanted = form["operands"]
     if len(operands) != len(wanted):
-        raise refuse("operands", len(operands), f"{len(wanted)} of {name}: {', '.join(one for one, _ in wanted)}")
-    given = [_cvt_words(value, source, *one) for value, one in zip(operands, wanted, strict=True)]
-    results = _results(_core.cvt_compute, name, given, threads).astype(_unsigned[form["result_bits"]])
+        raise refuse(
+            "operands", len(operands), f"{len(wanted)} of {name}: {', '.join(operand for operand, _ in wanted)}"
+        )
+    words = [_cvt_words(value, source, operand, bits) for value, (operand, bits) in zip(operands, wanted, strict=True)]
+    results = _results(_core.cvt_compute, name, words, threads).astype(_unsigned[form["result_bits"]])
     if to[-2:] in ("x2", "x4"):
         return like(operands, results)
     return like(operands, results.view(_integers[to] if to in _integers else dtype_of(to)))
@@ -208,19 +210,19 @@ def conversions() -> list[dict[str, Any]]:
     """Every form of cvt: instruction, operands (pairs of a name and its register's bits), result_bits, targets, ptx
     (the first version with the form), source, and target, evidence and evidence_source as in `evidence`.
 
-    >>> [one["instruction"] for one in conversions() if "sm_90" not in one["targets"]][0]
+    >>> [form["instruction"] for form in conversions() if "sm_90" not in form["targets"]][0]
     'cvt.rn.satfinite.tf32.f32'
     """
-    found: list[dict[str, Any]] = _core.cvt_forms()
-    return found
+    forms: list[dict[str, Any]] = _core.cvt_forms()
+    return forms
 
 
 def _named(
     operation: str, operands: tuple[Any, ...], *, accuracy: str, ftz: bool = False, tail: str = "", threads: int = 1
 ) -> Any:
     """The instruction of an operation for the format of the operands."""
-    given = [(format_of(operand), isinstance(operand, Codes)) for operand in operands if not _is_number(operand)]
-    formats = {"f32" if format == "tf32" and not are_codes else format for format, are_codes in given} or {"f32"}
+    types = [(format_of(operand), isinstance(operand, Codes)) for operand in operands if not _is_number(operand)]
+    formats = {"f32" if format == "tf32" and not are_codes else format for format, are_codes in types} or {"f32"}
     if len(formats) > 1 or not formats <= set(_formats):
         raise refuse("operands", ", ".join(sorted(formats)), "one format: f32, f16 or bf16; for rcp and rsqrt also f64")
     if accuracy not in ("rn", "rz", "rm", "rp", "approx", "full"):
@@ -393,8 +395,8 @@ def explain(name: str, *operands: Any, target: str | None = None) -> dict[str, A
     '0x46'
     """
     full, words = _operand_words(name, operands)
-    found: dict[str, Any] = _core.math_explain(full, words, target)
-    return found
+    steps: dict[str, Any] = _core.math_explain(full, words, target)
+    return steps
 
 
 @public
@@ -409,8 +411,8 @@ def evidence(name: str, target: str | None = None) -> dict[str, str]:
     >>> evidence("ex2.approx.f32")["evidence"], evidence("ex2.approx.f32", "sm_100a")["evidence"]
     ('measured', 'assumed')
     """
-    found: dict[str, str] = _core.math_evidence(name, target)
-    return found
+    row: dict[str, str] = _core.math_evidence(name, target)
+    return row
 
 
 __all__ = [

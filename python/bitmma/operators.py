@@ -71,7 +71,7 @@ def _format(array: np.ndarray, name: str, formats: tuple[str, ...]) -> str:
         raise refuse(
             name,
             array.dtype,
-            ", ".join(str(dtype_of(one)) for one in formats),
+            ", ".join(str(dtype_of(format)) for format in formats),
             f"{name}.astype({dtype_of(formats[0])})",
         )
     return format
@@ -131,7 +131,7 @@ def _place(output: Place | None, shape: tuple[int, ...], last: int) -> Place | N
         raise refuse(
             "output", shown(output), f"{len(shape)} whole numbers, a place in the result of shape {tuple(shape)}"
         )
-    numbers = [count_of(one, "output", 0, size - 1) for one, size in zip(output, shape, strict=True)]
+    numbers = [count_of(index, "output", 0, size - 1) for index, size in zip(output, shape, strict=True)]
     cut, lead = len(shape) - last, 0
     for number, size in zip(numbers[:cut], shape, strict=False):
         lead = lead * size + number
@@ -140,10 +140,10 @@ def _place(output: Place | None, shape: tuple[int, ...], last: int) -> Place | N
 
 def _heads(value: Any, name: str, has_f32: bool, format: str | None = None) -> tuple[str, np.ndarray, np.ndarray]:
     """`_rows` of [..., heads, n, head size]."""
-    found, words, array = _rows(value, name, ("f16", "bf16", "f32") if has_f32 else ("f16", "bf16"), format, "q")
+    format, words, array = _rows(value, name, ("f16", "bf16", "f32") if has_f32 else ("f16", "bf16"), format, "q")
     if array.ndim < 2:
         raise refuse(name, f"shape {array.shape}", "[..., heads, n, head size] or [n, head size]")
-    return found, words, array
+    return format, words, array
 
 
 def _window(value: Any) -> tuple[int, int]:
@@ -155,7 +155,7 @@ def _window(value: Any) -> tuple[int, int]:
             repr(value),
             "(left, right): the numbers of keys before and after the position of a query; -1 means all",
         )
-    left, right = (-1 if one == -1 else count_of(one, "window", 0) for one in value)
+    left, right = (-1 if side == -1 else count_of(side, "window", 0) for side in value)
     return left, right
 
 
@@ -323,7 +323,7 @@ def log_softmax(x: Any, dim: int = -1, dtype: Any = None, *, rows: Any = None, w
 def _is_shape(value: Any) -> bool:
     """True for what torch takes as `normalized_shape`: (n,), [n] or torch.Size([n])."""
     return isinstance(value, (tuple, list)) and all(
-        isinstance(one, (int, np.integer)) and not isinstance(one, bool) for one in value
+        isinstance(extent, (int, np.integer)) and not isinstance(extent, bool) for extent in value
     )
 
 

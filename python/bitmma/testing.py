@@ -69,7 +69,7 @@ def _format_and_codes(value: Any, name: str) -> tuple[str, np.ndarray]:
             raise refuse(
                 name,
                 array.dtype,
-                ", ".join(str(one) for one in _format_of_dtype),
+                ", ".join(str(dtype) for dtype in _format_of_dtype),
                 'name the format of raw codes: bitmma.codes(array, "bf16")',
             )
         format = "f32" if format_of_array == "tf32" else format_of_array
@@ -78,7 +78,8 @@ def _format_and_codes(value: Any, name: str) -> tuple[str, np.ndarray]:
 
 
 def _both(actual: Any, expected: Any) -> tuple[str, np.ndarray, np.ndarray]:
-    (format, one), (other_format, other) = _format_and_codes(actual, "actual"), _format_and_codes(expected, "expected")
+    format, codes = _format_and_codes(actual, "actual")
+    other_format, other = _format_and_codes(expected, "expected")
     if format != other_format:
         raise refuse(
             "actual",
@@ -87,12 +88,12 @@ def _both(actual: Any, expected: Any) -> tuple[str, np.ndarray, np.ndarray]:
             "bits of two formats cannot be compared",
             code="contradiction",
         )
-    if one.shape != other.shape:
-        raise refuse("actual", f"shape {one.shape}", f"{other.shape}, the shape of expected", code="contradiction")
+    if codes.shape != other.shape:
+        raise refuse("actual", f"shape {codes.shape}", f"{other.shape}, the shape of expected", code="contradiction")
     if format in ("e2m1", "e2m3", "e3m2", "s4", "u4"):  # bits above the format's mean nothing
-        mask = one.dtype.type((1 << _bits_of[format]) - 1)
-        one, other = one & mask, other & mask
-    return format, one, other
+        mask = codes.dtype.type((1 << _bits_of[format]) - 1)
+        codes, other = codes & mask, other & mask
+    return format, codes, other
 
 
 @public
@@ -104,8 +105,9 @@ def bits_equal(actual: ArrayLike, expected: ArrayLike) -> bool:
     >>> bits_equal(np.float32([0.0]), np.float32([-0.0]))
     False
     """
-    (format, one), (other_format, other) = _format_and_codes(actual, "actual"), _format_and_codes(expected, "expected")
-    return format == other_format and one.shape == other.shape and difference(actual, expected).differing == 0
+    format, codes = _format_and_codes(actual, "actual")
+    other_format, other = _format_and_codes(expected, "expected")
+    return format == other_format and codes.shape == other.shape and difference(actual, expected).differing == 0
 
 
 @public
@@ -153,13 +155,13 @@ def difference(actual: ArrayLike, expected: ArrayLike) -> Difference:
     >>> difference(np.float32([1, 2]), np.float32([1, np.nextafter(np.float32(2), np.float32(3))])).worst_ulp
     1
     """
-    format, one, other = _both(actual, expected)
-    wrong = one != other
+    format, codes, other = _both(actual, expected)
+    wrong = codes != other
     differing = int(wrong.sum())
     if differing == 0:
-        return Difference(one.size, 0, 0, 0, 0, None, None, 0, 0, 0, "")
+        return Difference(codes.size, 0, 0, 0, 0, None, None, 0, 0, 0, "")
     places = np.argwhere(wrong)
-    x, y = one[wrong], other[wrong]
+    x, y = codes[wrong], other[wrong]
     values_x, values_y = _values(x, format), _values(y, format)
     nan_x, nan_y = np.isnan(values_x), np.isnan(values_y)
     payloads, zeros = nan_x & nan_y, (values_x == 0) & (values_y == 0)
@@ -189,14 +191,14 @@ def difference(actual: ArrayLike, expected: ArrayLike) -> Difference:
         )
 
     verb = "differs" if differing == 1 else "differ"
-    shape = ", ".join(map(str, one.shape))
+    shape = ", ".join(map(str, codes.shape))
     lines = [
-        f"{differing} of {one.size} outputs {verb} ({_percent(differing, one.size)}), {format} [{shape}]",
+        f"{differing} of {codes.size} outputs {verb} ({_percent(differing, codes.size)}), {format} [{shape}]",
         f"first {at(0)}",
     ]
     if steps[most]:
         lines.append(f"worst {at(most)}")
-    lines += _where(places, one.shape)
+    lines += _where(places, codes.shape)
     counted = int(numbers.sum())
     if counted:
         lines.append(
@@ -211,7 +213,7 @@ def difference(actual: ArrayLike, expected: ArrayLike) -> Difference:
         if count:
             lines.append(f"{count} {what}")
     return Difference(
-        one.size,
+        codes.size,
         differing,
         int(payloads.sum()),
         int(zeros.sum()),
@@ -262,10 +264,10 @@ def _where(places: np.ndarray, shape: tuple[int, ...]) -> list[str]:
     """The rows and columns with differences: "rows 8..15 of every 16, all columns"."""
     if len(shape) < 2 or not len(places):
         return []
-    said = [
+    axes = [
         f"{name} {_pattern(np.unique(places[:, axis]), shape[axis])}" for axis, name in ((-2, "rows"), (-1, "columns"))
     ]
-    return [", ".join(said)]
+    return [", ".join(axes)]
 
 
 def _pattern(places: np.ndarray, extent: int) -> str:
@@ -288,7 +290,7 @@ def _pattern(places: np.ndarray, extent: int) -> str:
                 if low == high
                 else f"{low}..{high}"
                 if high - low + 1 == len(within)
-                else ", ".join(str(one) for one in within)
+                else ", ".join(str(index) for index in within)
             )
             return f"{inside} of every {period}"
     return f"{len(places)} of {extent}, from {first} to {last}"

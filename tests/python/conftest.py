@@ -29,6 +29,6 @@ def recorded_calls(tmp_path_factory) -> list[pathlib.Path]:
     for archive in sorted((DATA / "products").glob("recorded*.tar.xz")):
         with tarfile.open(archive) as packed:
             packed.extractall(folder, filter="data") if hasattr(tarfile, "data_filter") else packed.extractall(folder)
-    found = sorted(folder.rglob("*.safetensors"))
-    assert found, "the archive holds calls"
-    return found
+    files = sorted(folder.rglob("*.safetensors"))
+    assert files, "the archive holds calls"
+    return files

@@ -178,20 +178,20 @@ def good_arguments() -> dict:
 
 
 def public_functions() -> dict:
-    found = {name: getattr(bitmma, name) for name in bitmma.__all__ if callable(getattr(bitmma, name))}
+    functions = {name: getattr(bitmma, name) for name in bitmma.__all__ if callable(getattr(bitmma, name))}
     for module in (bitmma.datasets, bitmma.layout, bitmma.math, bitmma.testing):
         short = module.__name__.removeprefix("bitmma.")
-        found |= {f"{short}.{name}": getattr(module, name) for name in module.__all__}
+        functions |= {f"{short}.{name}": getattr(module, name) for name in module.__all__}
     made_by_user = {"Case", "Instruction", "Memory", "Plan", "PtxModule"}
-    made_by_bitmma = {name for name, function in found.items() if inspect.isclass(function)} - made_by_user
+    made_by_bitmma = {name for name, function in functions.items() if inspect.isclass(function)} - made_by_user
     for value in (MEMORY, bitmma.PtxModule(COUNTER)):
         kind = type(value)
-        found |= {
+        functions |= {
             f"{kind.__name__}.{name}": getattr(value, name)
             for name, member in vars(kind).items()
             if inspect.isfunction(member) and not name.startswith("_")
         }
-    return {name: function for name, function in found.items() if name not in made_by_bitmma}
+    return {name: function for name, function in functions.items() if name not in made_by_bitmma}
 
 
 # Each of these means something there.
@@ -308,8 +308,8 @@ def test_mistakes_are_named(call, field, words):
         (lambda: bitmma.instruction(MMA).with_fields(1), "Instruction.with_fields"),
         (lambda: bitmma.gemm(A, B, whole=5), "whole"),
         (lambda: bitmma.gemm(A, B, rows=5), "rows"),
-        (lambda: bitmma.mma(MMA, A), "mma"),
-        (lambda: bitmma.gemm(A), "gemm"),
+        (lambda: bitmma.mma(MMA, A), "b"),
+        (lambda: bitmma.gemm(A), "b"),
     ],
 )
 def test_wrong_positions_and_missing_operands_are_one_error(call, field):
@@ -400,7 +400,7 @@ def test_names_of_targets_for_editors_are_those_of_the_library():
 
 
 def test_formats_by_the_names_of_libraries():
-    for given, format in (
+    for name, format in (
         ("bfloat16", "bf16"),
         ("float16", "f16"),
         ("torch.bfloat16", "bf16"),
@@ -415,8 +415,8 @@ def test_formats_by_the_names_of_libraries():
         ("int8", "s8"),
         (ml_dtypes.float8_e8m0fnu, "ue8m0"),
     ):
-        assert _arrays.format_named(given) == format
-        assert bitmma.dtype_of(given) == bitmma.dtype_of(format)
+        assert _arrays.format_named(name) == format
+        assert bitmma.dtype_of(name) == bitmma.dtype_of(format)
     for wrong in (None, "float17", np.complex64, 3, "", "torch.", object):
         with pytest.raises(bitmma.Error, match="format"):
             bitmma.dtype_of(wrong)
@@ -469,9 +469,11 @@ def test_packed_fp4_is_two_codes_a_byte_the_low_one_first():
     scales = [bitmma.codes(np.full((128, k // 16), 0x38, np.uint8), "ue4m3") for _ in range(2)]
     with pytest.raises(bitmma.Error, match="packed=True"):
         bitmma.gemm(a, b.T, sfa=scales[0], sfb=scales[1].T, target="B200")
-    one = bitmma.tcgen05("mxf4nvf4", m=128, n=128)
+    instruction = bitmma.tcgen05("mxf4nvf4", m=128, n=128)
     with pytest.raises(bitmma.Error, match="packed=True"):
-        bitmma.mma(one, a[:, :32], b[:, :32].T, scale_a=scales[0].array[:, :4], scale_b=scales[1].array[:, :4].T)
+        bitmma.mma(
+            instruction, a[:, :32], b[:, :32].T, scale_a=scales[0].array[:, :4], scale_b=scales[1].array[:, :4].T
+        )
 
 
 @pytest.mark.parametrize("rows, blocks", [(1, 1), (128, 4), (129, 5), (300, 16), (64, 3)])
@@ -636,3 +638,19 @@ def test_a_wrong_call_of_a_method_is_a_type_error_too():
     with pytest.raises(bitmma.Error) as error:
         bitmma.gemm(A, 3)
     assert not isinstance(error.value, TypeError)
+
+
+@pytest.mark.parametrize(
+    "call, field, hint",
+    [
+        (lambda: bitmma.matmul(A, B), "target", 'target="H100"'),
+        (lambda: bitmma.library_choice(16, 64, 64), "target", 'target="H100"'),
+        (lambda: bitmma.gemm(), "a, b", ""),
+        (lambda: bitmma.wgmma(A, B), "n", "bitmma.mma(instruction, a, b)"),
+    ],
+)
+def test_a_missing_argument_is_the_field_and_an_array_for_a_number_has_a_hint(call, field, hint):
+    with pytest.raises(bitmma.Error) as error:
+        call()
+    (violation,) = error.value.violations
+    assert violation.field == field and hint in violation.fix

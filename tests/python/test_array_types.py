@@ -146,8 +146,8 @@ def test_the_type_of_arrays_in_is_the_type_of_arrays_out(name):
     assert all(isinstance(part, torch.Tensor) for part in made), [type(part).__name__ for part in made]
     assert all(same(part, other) for part, other in zip(made, expected, strict=True))
     for mixed in range(len(arrays) if len(arrays) > 1 else 0):
-        given = [tensor(array.copy()) if place == mixed else array.copy() for place, array in enumerate(arrays)]
-        made = parts(call(*given))
+        operands = [tensor(array.copy()) if place == mixed else array.copy() for place, array in enumerate(arrays)]
+        made = parts(call(*operands))
         assert all(isinstance(part, torch.Tensor) for part in made), (mixed, [type(part).__name__ for part in made])
 
 

@@ -15,14 +15,14 @@ ALL = ["core", "products", "kernel", "io", "acts", "c_api", "hardware", "lab"]
 
 def changed(*paths: str) -> list[str]:
     """What the program prints for a change of these files."""
-    said = subprocess.run(
+    printed = subprocess.run(
         [sys.executable, ROOT / "tools/changed-components", "-"],
         input="\n".join(paths),
         capture_output=True,
         text=True,
         check=True,
     )
-    return json.loads(said.stdout)
+    return json.loads(printed.stdout)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_a_change_breaks_what_it_touches_and_what_uses_that(paths, expected):
 
 
 def test_an_unknown_commit_asks_for_all():
-    said = subprocess.run(
+    printed = subprocess.run(
         [sys.executable, ROOT / "tools/changed-components", "0" * 40], capture_output=True, text=True, check=True
     )
-    assert json.loads(said.stdout) == ALL
+    assert json.loads(printed.stdout) == ALL

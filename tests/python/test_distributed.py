@@ -57,9 +57,9 @@ def client(tmp_path_factory):
             local_directory=folder,
             silence_logs="CRITICAL",
         ) as cluster,
-        distributed.Client(cluster, set_as_default=False, timeout=SECONDS) as one,
+        distributed.Client(cluster, set_as_default=False, timeout=SECONDS) as client,
     ):
-        yield one
+        yield client
 
 
 def pids_of(client) -> dict[str, int]:
@@ -78,7 +78,7 @@ def cut(array, *chunks):
 @pytest.mark.parametrize(
     "dtype",
     [np.float16, ml_dtypes.bfloat16, np.float32, np.float64, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, np.int8],
-    ids=lambda one: np.dtype(one).name,
+    ids=lambda dtype: np.dtype(dtype).name,
 )
 @pytest.mark.parametrize("chunks", [(40, 48, 24), (7, 16, 5), (1, 10, 24), (40, 48, 1)], ids=str)
 def test_products_have_the_bits_of_gemm(dtype, chunks):
@@ -137,9 +137,9 @@ def test_scales_of_blocks(n, chunk):
     for how, scales in (("fma", by_column), ("fma", by_block), ("mul_fma", by_column)):
         plan = {"instruction": FP8, "promotion": {"every": 128, "scale": how}}
         expected = bitmma.gemm(a, b, plan, scale_a=sa, scale_b=scales)
-        said = {**plan, "promotion": {**plan["promotion"], "sb": [1 if scales.shape[1] == n else 128, 128]}}
-        for one, scale_b in ((plan, scales), (plan, cut(scales, 2, 7)), (said, scales)):
-            d = bd.gemm(a, b, one, scale_a=sa, scale_b=scale_b, chunks=chunk)
+        with_blocks = {**plan, "promotion": {**plan["promotion"], "sb": [1 if scales.shape[1] == n else 128, 128]}}
+        for chosen, scale_b in ((plan, scales), (plan, cut(scales, 2, 7)), (with_blocks, scales)):
+            d = bd.gemm(a, b, chosen, scale_a=sa, scale_b=scale_b, chunks=chunk)
             assert same_bits(d.compute(scheduler="synchronous"), expected), (how, scales.shape)
 
 
@@ -160,9 +160,9 @@ def test_regions_know_their_rows_and_columns():
         assert same_bits(bd.gemm(a, b, plan, chunks=chunks).compute(scheduler="synchronous"), expected)
     rows, cols = [0, 5, 40, 69], [89, 17, 3]
     sample = dict(rows=rows, cols=cols, whole=(70, 90))
-    said = bd.gemm(a[rows], b[:, cols], plan, chunks=(3, 2), **sample).compute(scheduler="synchronous")
-    assert same_bits(said, bitmma.gemm(a[rows], b[:, cols], plan, **sample))
-    assert same_bits(said, expected[np.ix_(rows, cols)])
+    sampled = bd.gemm(a[rows], b[:, cols], plan, chunks=(3, 2), **sample).compute(scheduler="synchronous")
+    assert same_bits(sampled, bitmma.gemm(a[rows], b[:, cols], plan, **sample))
+    assert same_bits(sampled, expected[np.ix_(rows, cols)])
 
 
 def test_block_scales_of_the_instruction():
@@ -207,9 +207,9 @@ def test_what_is_wrong_with_a_product_is_said_before_it_runs():
         with pytest.raises(bitmma.Error) as error:
             bd.gemm(*arguments, **more)
         assert len(error.value.violations) >= len(fields)
-        assert all(field in found.field for field, found in zip(fields, error.value.violations, strict=False)), (
-            error.value
-        )
+        assert all(
+            field in violation.field for field, violation in zip(fields, error.value.violations, strict=False)
+        ), error.value
     with pytest.raises(bitmma.Error, match="of 2 x 2 outputs: bias"):
         bd.gemm(a, b, {"instruction": F16, "epilogue": [{"op": "bias"}]})
 
@@ -278,8 +278,8 @@ def test_a_worker_is_killed_in_a_product(client):
     finished = sum(block.status == "finished" for block in blocks)
     os.kill(before[holder], signal.SIGKILL)
     assert 0 < finished < len(blocks), "the worker died in the middle"
-    said = client.compute(d).result(timeout=SECONDS)
-    assert same_bits(said, bitmma.gemm(x, b, plan, threads=2))
+    computed = client.compute(d).result(timeout=SECONDS)
+    assert same_bits(computed, bitmma.gemm(x, b, plan, threads=2))
     assert before[holder] not in pids_of(client).values()
 
 
@@ -299,9 +299,10 @@ def folder(tmp_path_factory):
     """Golden files, two of them in a folder below; two cases of one and one of another are wrong."""
     top = tmp_path_factory.mktemp("vectors")
     (top / "below").mkdir()
-    for index, one in enumerate(bitmma.all_instructions()[::190]):
+    for index, instruction in enumerate(bitmma.all_instructions()[::190]):
         bitmma.write(
-            (top / "below" if index < 2 else top) / f"{index:02}.safetensors", bitmma.golden(one, cases=20, seed=index)
+            (top / "below" if index < 2 else top) / f"{index:02}.safetensors",
+            bitmma.golden(instruction, cases=20, seed=index),
         )
     several = bitmma.golden(WGMMA, cases=50, distribution="normal")
     for name in ("x", "y"):
@@ -317,7 +318,7 @@ def test_verify_is_bitmma_verify(folder):
     assert list(report.table) == files and len(report.units) >= 4 * len(files)
     for path in files:
         assert report.table[path] == bitmma.verify(path), path
-    assert report.total[:4] == tuple(sum(one[field] for one in report.table.values()) for field in range(4))
+    assert report.total[:4] == tuple(sum(compared[field] for compared in report.table.values()) for field in range(4))
     assert (report.total.mismatches, report.total.cases_with_mismatches) == (3, 3)
     assert report.total.first.startswith(f"{folder / 'x.safetensors'}: case 21, ")
     assert report == bd.verify([folder / "below", *(path for path in files if "below" not in path)], cases_per_unit=5)
@@ -365,17 +366,17 @@ def test_short_units_share_tasks(client, monkeypatch):
     keys = []
     submit = distributed.Client.submit
     monkeypatch.setattr(
-        distributed.Client, "submit", lambda *args, **given: keys.append(given["key"]) or submit(*args, **given)
+        distributed.Client, "submit", lambda *args, **fields: keys.append(fields["key"]) or submit(*args, **fields)
     )
-    given = dict(units=1500, cases_per_unit=1, distribution="normal")
-    alone = bd.campaign(WGMMA, check=word_of, **given)
-    assert bd.campaign(WGMMA, check=word_of, client=client, **given) == alone
+    settings = dict(units=1500, cases_per_unit=1, distribution="normal")
+    alone = bd.campaign(WGMMA, check=word_of, **settings)
+    assert bd.campaign(WGMMA, check=word_of, client=client, **settings) == alone
     assert 64 <= len(keys) < 1000 and all(key.startswith("campaign_unit-") for key in keys)
     # Units before the one that fails have their results, in its task too.
     failing, done = "cases 1400..1400", {}
     word = next(result["word"] for unit, result in alone.units.items() if unit.endswith(failing))
     with pytest.raises(bitmma.Error, match=f"{failing}: refused"):
-        bd.campaign(WGMMA, check=functools.partial(word_of, refused=word), client=client, done=done, **given)
+        bd.campaign(WGMMA, check=functools.partial(word_of, refused=word), client=client, done=done, **settings)
     assert 0 < len(done) < 1500 and all(done[unit] == alone.units[unit] for unit in done)
 
 
@@ -388,9 +389,9 @@ def test_errors_travel(client, folder, tmp_path):
         header[f"x-{name}"] = header.pop(name)
     text = json.dumps(header).encode()
     path.write_bytes(len(text).to_bytes(8, "little") + text + whole[8 + size :])
-    for one in (client, None):
+    for runner in (client, None):
         with pytest.raises(bitmma.Error, match=r"bad.safetensors cases \d+..\d+: .*recorded D") as error:
-            bd.verify([folder / "x.safetensors", path], client=one, cases_per_unit=20)
+            bd.verify([folder / "x.safetensors", path], client=runner, cases_per_unit=20)
         assert "tensor d" in error.value.violations[0].field
 
 

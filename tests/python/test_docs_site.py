@@ -49,12 +49,12 @@ class Page(html.parser.HTMLParser):
         self.feed(self.text)
 
     def handle_starttag(self, tag, attributes):
-        given = dict(attributes)
-        self.anchors |= {given[name] for name in ("id", "name") if given.get(name)}
-        if tag == "a" and given.get("href"):
-            self.links.append(given["href"])
+        values = dict(attributes)
+        self.anchors |= {values[name] for name in ("id", "name") if values.get(name)}
+        if tag == "a" and values.get("href"):
+            self.links.append(values["href"])
         elif tag != "a":
-            self.loads += [given[name] for name in ("src", "href", "data", "srcset", "poster") if given.get(name)]
+            self.loads += [values[name] for name in ("src", "href", "data", "srcset", "poster") if values.get(name)]
 
 
 @pytest.fixture(scope="module")
@@ -73,9 +73,9 @@ def site(tmp_path_factory) -> pathlib.Path:
 
 @pytest.fixture(scope="module")
 def pages(site) -> dict[str, Page]:
-    found = {path.relative_to(site).as_posix(): Page(path) for path in sorted(site.rglob("*.html"))}
-    found.pop("404.html")  # a server shows it under any address; it names its scripts from the root
-    return found
+    by_address = {path.relative_to(site).as_posix(): Page(path) for path in sorted(site.rglob("*.html"))}
+    by_address.pop("404.html")  # a server shows it under any address; it names its scripts from the root
+    return by_address
 
 
 def test_links_and_anchors(site, pages):
@@ -174,12 +174,12 @@ def test_the_reference_has_every_header_and_type_of_cpp(pages):
 
 def _printed(cell) -> list[str]:
     """What a cell printed, and the text of what it showed. Pixels are left out: their data is printed too."""
-    said = []
+    printed = []
     for output in cell.get("outputs", []):
         kinds = output.get("data", {})
-        said.append("".join(output.get("text") or kinds.get("image/svg+xml") or kinds.get("text/plain") or ""))
-        said += [kind for kind in kinds if kind.startswith("image/")]
-    return said
+        printed.append("".join(output.get("text") or kinds.get("image/svg+xml") or kinds.get("text/plain") or ""))
+        printed += [kind for kind in kinds if kind.startswith("image/")]
+    return printed
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

@@ -135,9 +135,9 @@ def test_python_of_the_page_for_python(capsys):
     names: dict = {}
     for block in blocks("docs/python.md", "python"):
         exec(block, names)
-    said = capsys.readouterr().out.splitlines()
-    assert said[0] == "float32 measured on an NVIDIA H200" and said[1] == "True"
-    assert "split-K 4" in said[2] and said[3].startswith("F = 25")
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0] == "float32 measured on an NVIDIA H200" and printed[1] == "True"
+    assert "split-K 4" in printed[2] and printed[3].startswith("F = 25")
 
 
 def test_python_of_the_page_for_kernels(capsys, monkeypatch, tmp_path):
@@ -163,8 +163,8 @@ def test_the_first_minute_of_readme(capsys, monkeypatch):
     monkeypatch.chdir(ROOT)
     (block,) = blocks("README.md", "python")
     exec(block, {})
-    said = capsys.readouterr().out.strip()
-    assert f"# {said}" in block, said
+    printed = capsys.readouterr().out.strip()
+    assert f"# {printed}" in block, printed
 
 
 def test_the_picture_of_readme():

@@ -115,15 +115,15 @@ class Watch:
 
     def namespace(self, module):
         """The names of a module, with its functions watched."""
-        found = {}
+        names = {}
         for name, var in vars(module).items():
             if name.startswith("__"):
                 continue
             if var in MODULES and var is not module:
-                found[name] = types.SimpleNamespace(**self.namespace(var)) if var is not bitmma else var
+                names[name] = types.SimpleNamespace(**self.namespace(var)) if var is not bitmma else var
             else:
-                found[name] = self.watched(name, var) if inspect.isroutine(var) and hasattr(var, "__wrapped__") else var
-        return found
+                names[name] = self.watched(name, var) if inspect.isroutine(var) and hasattr(var, "__wrapped__") else var
+        return names
 
 
 class Outputs(doctest.DocTestRunner):
@@ -147,16 +147,16 @@ class Outputs(doctest.DocTestRunner):
 
 
 def outputs_of_examples(environment: str | None) -> tuple[dict[str, list[str]], list[str]]:
-    watch, found = Watch(environment), {}
+    watch, printed = Watch(environment), {}
     finder = doctest.DocTestFinder(recurse=False)
     top = watch.namespace(bitmma)
-    for module, key, one in public_functions():
+    for module, key, function in public_functions():
         names = {"np": np, **top, **watch.namespace(module)}
-        for example in finder.find(inspect.unwrap(one), key, module=False, globs=names):
+        for example in finder.find(inspect.unwrap(function), key, module=False, globs=names):
             runner = Outputs()
             runner.run(example, out=lambda text: None, clear_globs=False)
-            found[f"{module.__name__}.{key}"] = runner.lines
-    return found, watch.changed
+            printed[f"{module.__name__}.{key}"] = runner.lines
+    return printed, watch.changed
 
 
 def frozen(value):
@@ -444,17 +444,17 @@ def usual_examples():
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
 def test_examples_print_the_same_in_every_environment(environment):
-    found, changed = outputs_of_examples(environment)
+    printed, changed = outputs_of_examples(environment)
     assert changed == []
-    assert {name: got for name, got in found.items() if got != usual_examples()[name]} == {}
+    assert {name: got for name, got in printed.items() if got != usual_examples()[name]} == {}
 
 
 def results(environment, tmp_path):
     watch = Watch(environment)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = {name: frozen(compute()) for name, compute in calls(watch, tmp_path, environment)}
-    return found, watch.changed
+        values = {name: frozen(compute()) for name, compute in calls(watch, tmp_path, environment)}
+    return values, watch.changed
 
 
 @pytest.fixture(scope="module")
@@ -464,9 +464,9 @@ def usual_results(tmp_path_factory):
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
 def test_results_have_the_same_bits_in_every_environment(environment, usual_results, tmp_path):
-    found, changed = results(environment, tmp_path)
+    values, changed = results(environment, tmp_path)
     assert changed == []
-    assert [name for name, value in found.items() if value != usual_results[name] and name != "path"] == []
+    assert [name for name, value in values.items() if value != usual_results[name] and name != "path"] == []
 
 
 def test_every_public_function_runs_or_has_a_reason(tmp_path):
@@ -480,11 +480,13 @@ def test_every_public_function_runs_or_has_a_reason(tmp_path):
     assert sorted(missing) == sorted(NOT_RUN)
     walked = {module.__name__ for module in MODULES}
     other = [
-        one.name
-        for one in pkgutil.iter_modules(bitmma.__path__)
-        if f"bitmma.{one.name}" not in walked
-        and one.name not in UNWALKED
-        and not (one.name.startswith("_") and not hasattr(importlib.import_module(f"bitmma.{one.name}"), "__all__"))
+        module.name
+        for module in pkgutil.iter_modules(bitmma.__path__)
+        if f"bitmma.{module.name}" not in walked
+        and module.name not in UNWALKED
+        and not (
+            module.name.startswith("_") and not hasattr(importlib.import_module(f"bitmma.{module.name}"), "__all__")
+        )
     ]
     assert other == []
 
@@ -492,5 +494,7 @@ def test_every_public_function_runs_or_has_a_reason(tmp_path):
 def test_every_public_function_sets_the_environment():
     """`public` sets it: a function without that decorator would compute in its caller's."""
     assert [
-        f"{module.__name__}.{name}" for module, name, one in public_functions() if not hasattr(one, "__wrapped__")
+        f"{module.__name__}.{name}"
+        for module, name, function in public_functions()
+        if not hasattr(function, "__wrapped__")
     ] == []

@@ -28,7 +28,7 @@ def test_recorded_products_have_their_bits():
 def test_recorded_calls_of_libraries(recorded_calls):
     """Every 25th of the recorded calls, by the name of its kernel alone, operands made from their seed. Names that the
     catalogue does not know are searched."""
-    outputs = found = searched = 0
+    outputs = computed = searched = 0
     without_a_plan = []
     for path in recorded_calls[::25]:
         product = bitmma.read_product(path)
@@ -44,11 +44,11 @@ def test_recorded_calls_of_libraries(recorded_calls):
             continue
         assert same_bits(bitmma.gemm(a, b, plans[0], **operands), d), path.name
         outputs += d.size
-        found += 1
-    print(f"{outputs} outputs of {found} calls, {searched} of them searched; without a plan: {without_a_plan}")
+        computed += 1
+    print(f"{outputs} outputs of {computed} calls, {searched} of them searched; without a plan: {without_a_plan}")
     # The kernels of CUDA cores that docs/products.md names as not understood.
     assert all("gemvx" in name or "dot_kernel" in name for name in without_a_plan) and len(without_a_plan) <= 4
-    assert found >= 78
+    assert computed >= 78
 
 
 def test_find_plans_best_first_and_nearest():
@@ -144,8 +144,8 @@ def test_plans_are_values():
     assert {"flat", "nvjet-algo2", "triton"} <= names
     assert bitmma.evidence(plan).level == "measured on an NVIDIA H200"
     product = bitmma.read_product(DATA / "products" / "nvjet_algo2_e4m3_k4096.safetensors")
-    found = bitmma.find_plans(product.a, product.b, product.d, kernel=product.kernel)
-    assert "H100" in "".join(bitmma.evidence(found[0]).plan.values())
+    plans = bitmma.find_plans(product.a, product.b, product.d, kernel=product.kernel)
+    assert "H100" in "".join(bitmma.evidence(plans[0]).plan.values())
     assert bitmma.evidence(bitmma.Plan({"instruction": "fma.rn.f32"})).level == "IEEE 754"
     assert bitmma.Plan({**PROMOTED, "evidence": {"promotion": "H100"}}).evidence == {"promotion": "H100"}
 
@@ -153,8 +153,8 @@ def test_plans_are_values():
 def test_accuracy_is_exact():
     a, b = np.full((1, 4), 0.1, np.float16), np.ones((4, 1), np.float16)
     exact = float(np.float16(0.1)) * 4
-    found = bitmma.accuracy(a, b, np.array([[exact]], np.float32))
-    assert found.outputs == 1 and found.max_ulp == 0
+    accuracy = bitmma.accuracy(a, b, np.array([[exact]], np.float32))
+    assert accuracy.outputs == 1 and accuracy.max_ulp == 0
     off = bitmma.accuracy(a, b, np.nextafter(np.array([[exact]], np.float32), np.float32(1)))
     assert off.max_ulp == 1 and off.bias_ulp == 1
 
@@ -252,8 +252,8 @@ def test_batches_take_every_operand_and_out_takes_d():
     assert d is out
     for i in range(3):
         for j in range(2):
-            one = bitmma.gemm(a[i, j], b[j], bias=bias[i, j], scale_a=scale_a[i, 0], scale_b=scale_b)
-            assert same_bits(d[i, j], one)
+            product = bitmma.gemm(a[i, j], b[j], bias=bias[i, j], scale_a=scale_a[i, 0], scale_b=scale_b)
+            assert same_bits(d[i, j], product)
     with pytest.raises(bitmma.Error, match="batch axes"):
         bitmma.gemm(a, b, bias=np.ones((5, 2, 8), np.float32))
     with pytest.raises(bitmma.Error, match="out"):
@@ -288,13 +288,17 @@ def test_a_search_says_how_ambiguous_it_is_and_ends_in_time():
     random = np.random.default_rng(9)
     x = random.standard_normal((4, 1024)).astype(ml_dtypes.bfloat16)
     w = random.standard_normal((1024, 8)).astype(ml_dtypes.bfloat16)
-    found = bitmma.find_plans(x, w, bitmma.gemm(x, w, out_dtype="bf16"))
+    search = bitmma.find_plans(x, w, bitmma.gemm(x, w, out_dtype="bf16"))
     assert (
-        found.ambiguous and found.ended == "complete" and len(found) == sum(family.plans for family in found.families)
+        search.ambiguous
+        and search.ended == "complete"
+        and len(search) == sum(family.plans for family in search.families)
     )
-    assert found.families[0].name == "flat" and found.families[0].evidence.startswith("measured")
+    assert search.families[0].name == "flat" and search.families[0].evidence.startswith("measured")
     assert (
-        "cannot distinguish them" in found.summary() and "families" in repr(found) and "<table>" in found._repr_html_()
+        "cannot distinguish them" in search.summary()
+        and "families" in repr(search)
+        and "<table>" in search._repr_html_()
     )
     noise = random.standard_normal((4, 8)).astype(np.float32)
     seen = []

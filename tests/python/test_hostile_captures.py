@@ -317,14 +317,14 @@ def change(graph, numbers):
 def test_changed_arguments_give_a_verdict(seed, tmp_path):
     numbers = random.Random(seed)
     whole = capture_of(tmp_path, CALLS)
-    refused = said = 0
+    refused = unsure = 0
     for _ in range(4):
         graph = copy.deepcopy(whole)
         change(graph, numbers)
         verdicts = replayed(tmp_path, graph)
         refused += verdicts is None
-        said += sum(verdict.status == "cannot say" for verdict in verdicts or [])
-    assert refused < 4 and said > 100, (refused, said)
+        unsure += sum(verdict.status == "cannot say" for verdict in verdicts or [])
+    assert refused < 4 and unsure > 100, (refused, unsure)
 
 
 @pytest.mark.parametrize("seed", range(4))

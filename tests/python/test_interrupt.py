@@ -91,9 +91,9 @@ def traced():
 
 
 def bound():
-    one = bitmma.bind(MMA)
+    call = bitmma.bind(MMA)
     a, b, c = (np.zeros((200_000, 32, words), np.uint32) for words in (4, 2, 4))
-    return again(lambda: one(a, b, c))
+    return again(lambda: call(a, b, c))
 
 
 def accuracy():
@@ -227,7 +227,7 @@ def test_a_signal_that_raises_nothing_does_not_end_a_call():
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-    assert seen and all(np.array_equal(one, operators.softmax(x)) for one in made)
+    assert seen and all(np.array_equal(result, operators.softmax(x)) for result in made)
 
 
 def test_other_threads_go_on_when_the_main_thread_is_interrupted():

@@ -70,7 +70,7 @@ def test_a_thread_is_traced_and_stopped_and_its_mma_explained():
     assert list(stop.step.registers.values()) == [tile[1, 2], tile[1, 3], tile[9, 2], tile[9, 3]]
     explained = bitmma.explain(stop.step.case, 1, 2)
     assert np.uint32(int(explained["d"]["bits"], 16)).view(np.float32) == tile[1, 2]
-    assert [one.line for one in launcher.trace(a, b, d, 64, 64, lines=(last.line, last.line))] == [
+    assert [product.line for product in launcher.trace(a, b, d, 64, 64, lines=(last.line, last.line))] == [
         product.line for product in products if product.line == last.line
     ]
     with pytest.raises(bitmma.Error, match="line"):

@@ -15,13 +15,13 @@ LAB = ROOT / "lab"
 
 def imported(path) -> set[str]:
     """The names of modules that a file imports, also inside of functions."""
-    found = set()
+    modules = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            found |= {name.name.split(".")[0] for name in node.names}
+            modules |= {name.name.split(".")[0] for name in node.names}
         elif isinstance(node, ast.ImportFrom) and node.level == 0:
-            found.add(node.module.split(".")[0])
-    return found
+            modules.add(node.module.split(".")[0])
+    return modules
 
 
 def test_no_scripts_import_each_other_in_a_circle():

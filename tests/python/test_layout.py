@@ -60,8 +60,8 @@ def test_tensor_memory(shape):
     m, n, cta_group, ws = shape
     places = layout.tmem(m, n, cta_group=cta_group, ws=ws)
     assert goes_back(places, (places.cta, places.lane, places.column)) and places.layout in "ABCDEFG"
-    one = bitmma.tcgen05("f16", m=m, n=n, cta_group=cta_group, ws=ws)
-    case = bitmma.golden(one, cases=1, seed=1, distribution="normal")[0]
+    instruction = bitmma.tcgen05("f16", m=m, n=n, cta_group=cta_group, ws=ws)
+    case = bitmma.golden(instruction, cases=1, seed=1, distribution="normal")[0]
     read = layout.operand(case, "d")
     tmem = case.after["tmem_after"]
     cells = tmem.reshape(-1, 128, tmem.shape[-1])[read.cta, read.lane, read.column]

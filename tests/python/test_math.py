@@ -57,7 +57,7 @@ def test_explain():
     assert steps["result"] == "0x3f9d9624" and steps["unit"]["index"] == 19
     assert "unit" not in math.explain("add.rn.f32", 1, 2)
     assert math.explain("add.rn.f32", 1.0, 1e-9)["above"] == "0x3f800001"
-    assert [one["operation"] for one in math.explain("rsqrt.approx.f32", words(0x00400000))["unit"]["before"]] == [
+    assert [step["operation"] for step in math.explain("rsqrt.approx.f32", words(0x00400000))["unit"]["before"]] == [
         "mul"
     ]
     assert math.explain("ex2.approx.f16", 0.3)["unit"]["behind"][0]["operation"] == "cvt.rz"
@@ -101,8 +101,8 @@ def test_numbers_of_python_are_rounded_once_and_without_warnings(recwarn):
     assert math.c("expf", 1e300) == np.inf and math.add(1e300, -1e300).view(np.uint32) == 0x7FFFFFFF
     # Halfway between two of bf16 but for a bit that float32 does not have.
     above = 1 + 2**-8 + 2**-40
-    one = math.compute("add.rn.bf16", above, 0.0)
-    assert one.astype(np.float32) == 1 + 2**-7
+    total = math.compute("add.rn.bf16", above, 0.0)
+    assert total.astype(np.float32) == 1 + 2**-7
     assert bitmma.cvt("cvt.f64.f32", 1e300) == np.inf
     assert not recwarn.list
 

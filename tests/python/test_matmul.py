@@ -49,14 +49,14 @@ def test_layout_types_and_bias_decide():
         choice.exact and choice.shape == (16, 4096, 4096) and choice.output == "bf16" and d.dtype == ml_dtypes.bfloat16
     )
     assert same_bits(d, bitmma.gemm(a, w.T, kernel=choice.kernel, split_k=choice.slices, threads=0))
-    for given, like in [
+    for operands, fields in [
         ((a, w), {"layout": "nn"}),
         ((np.asfortranarray(a), w), {"layout": "tn"}),
         ((np.asfortranarray(a), w.T), {"layout": "tt"}),
         ((a, w.T, bias), {"bias": True}),
     ]:
-        found = bitmma.matmul(*given, target="H200", return_choice=True, threads=0)[1]
-        assert found == bitmma.library_choice(16, 4096, 4096, "bf16", target="H200", **like)
+        choice = bitmma.matmul(*operands, target="H200", return_choice=True, threads=0)[1]
+        assert choice == bitmma.library_choice(16, 4096, 4096, "bf16", target="H200", **fields)
     assert bitmma.matmul(a, w.T, target="H100", out_dtype=np.float32, threads=0).dtype == np.float32
     one = np.float32(1)
     codes = np.ones((16, 4096), ml_dtypes.float8_e4m3fn), np.ones((64, 4096), ml_dtypes.float8_e4m3fn)
@@ -73,8 +73,8 @@ def test_layout_types_and_bias_decide():
 def test_float32_with_and_without_tf32():
     a, b = np.ones((128, 1024), np.float32), np.ones((1024, 1024), np.float32)
     exact, rounded = (
-        bitmma.library_choice(128, 1024, 1024, np.float32, target="H100", layout="nn", allow_tf32=one)
-        for one in (False, True)
+        bitmma.library_choice(128, 1024, 1024, np.float32, target="H100", layout="nn", allow_tf32=allowed)
+        for allowed in (False, True)
     )
     assert "tf32" in rounded.kernel or "tensorop" in rounded.kernel
     assert "f32f32_f32f32" in exact.kernel or "simt" in exact.kernel or "sgemm" in exact.kernel

@@ -41,7 +41,7 @@ FORMS = one_of_each_form()
 
 
 def test_forms_cover_every_family():
-    assert {one.family for one in FORMS} == {"wgmma", "mma.sync", "tcgen05"}
+    assert {form.family for form in FORMS} == {"wgmma", "mma.sync", "tcgen05"}
     assert len(FORMS) > 150
 
 
@@ -55,13 +55,13 @@ def test_mma_is_the_instruction(instruction):
     operands = [case.operands for case in cases]
 
     def stacked(name):
-        given = [of[name] for of in operands]
-        if given[0] is None:
+        matrices = [of[name] for of in operands]
+        if matrices[0] is None:
             return None
-        array = np.stack(given)
+        array = np.stack(matrices)
         if instruction.products == 1 or name.startswith("scale"):
             return array
-        return array.reshape(len(given), instruction.products, -1, array.shape[-1])
+        return array.reshape(len(matrices), instruction.products, -1, array.shape[-1])
 
     # Stored zeros of a sparse A meet infinity, too: only its metadata says where.
     a = stacked("stored_a") if instruction.sparse else stacked("a")
@@ -157,9 +157,9 @@ def test_codes_of_int4_and_bits():
     for s4, u4 in ((a.astype(np.int8), b.astype(np.uint8)), (a.astype(ml_dtypes.int4), b.astype(ml_dtypes.uint4))):
         d = bitmma.mma(four, s4, u4, target="sm_80")
         assert d.dtype == np.int32 and (d == a @ b).all()
-    one = "mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.and.popc"
+    instruction = "mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.and.popc"
     x, y = random.integers(0, 2, (16, 256)), random.integers(0, 2, (256, 8))
-    assert (bitmma.mma(one, x.astype(bool), y.astype(np.uint8), target="sm_80") == x @ y).all()
+    assert (bitmma.mma(instruction, x.astype(bool), y.astype(np.uint8), target="sm_80") == x @ y).all()
 
 
 def test_f64_and_four_products():
@@ -289,10 +289,10 @@ def test_immediates_and_statements():
     a, b = np.ones((64, 16), np.float16), np.ones((16, 8), np.float16)
     name = "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16"
     assert (bitmma.mma(bitmma.instruction(name, imm_scale_a=-1), a, b) == -16).all()
-    said = bitmma.instruction(f"{name} {{%f1, %f2, %f3, %f4}}, %rd1, %rd2, p, -1, 1, 0, 0;")
-    assert said.immediates["imm_scale_a"] == -1 and (bitmma.mma(said, a, b) == -16).all()
-    assert said != bitmma.instruction(name) and said == bitmma.instruction(name, imm_scale_a=-1)
-    assert "m64n8k16" in repr(said)
+    statement = bitmma.instruction(f"{name} {{%f1, %f2, %f3, %f4}}, %rd1, %rd2, p, -1, 1, 0, 0;")
+    assert statement.immediates["imm_scale_a"] == -1 and (bitmma.mma(statement, a, b) == -16).all()
+    assert statement != bitmma.instruction(name) and statement == bitmma.instruction(name, imm_scale_a=-1)
+    assert "m64n8k16" in repr(statement)
     with pytest.raises(bitmma.Error):
         bitmma.instruction(name, imm_scale_a=2)
     with pytest.raises(bitmma.Error) as error:

@@ -216,10 +216,10 @@ def test_nothing_may_be_in_the_way_of_an_allocation():
 def test_arrays_and_bytes_are_copied():
     memory = bitmma.Memory()
     x = np.arange(12, dtype=np.int16).reshape(3, 4)
-    for given, expected in ((x, x.tobytes()), (x.T, x.T.tobytes()), (np.broadcast_to(np.int8(3), 4), b"\3" * 4),
+    for data, expected in ((x, x.tobytes()), (x.T, x.T.tobytes()), (np.broadcast_to(np.int8(3), 4), b"\3" * 4),
                             (b"abc", b"abc"), (bytearray(b"abc"), b"abc"), (memoryview(b"abcd")[::2], b"ac"),
                             (np.zeros(0), b""), (b"", b"")):  # fmt: skip
-        at = memory.allocate(given)
+        at = memory.allocate(data)
         assert memory.read(at, len(expected)) == expected and memory.written_bytes(at) == len(expected)
     at = memory.allocate(np.int64(16))
     assert at % 512 == 0 and memory.written_bytes(at) == 0

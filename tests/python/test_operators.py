@@ -50,12 +50,12 @@ def test_recorded_calls_agree_in_every_bit(recorded, family):
     for about, call, tensors in recorded:
         if call["op"] not in named if named else call["op"] in others:
             continue
-        found = check_operators.computed(call, int(about["seed"]), tensors, json.loads(about["kernel"]))
-        assert found is not None, call
+        results = check_operators.computed(call, int(about["seed"]), tensors, json.loads(about["kernel"]))
+        assert results is not None, call
         for name, tensor in tensors.items():
             if not name.endswith(".rows"):
                 words = check_operators.bits_of(tensor)
-                mine = check_operators.bits_of(found[name]).reshape(words.shape)
+                mine = check_operators.bits_of(results[name]).reshape(words.shape)
                 assert np.array_equal(mine, words), (call, name, int((mine != words).sum()))
         count += 1
         gpus.add(about["gpu"])
@@ -77,8 +77,10 @@ def test_a_wrong_order_is_seen(recorded):
 def test_threads_and_torch_change_no_bit():
     rng = np.random.default_rng(1)
     q, k, v = (rng.standard_normal((2, 4, n, 64)).astype(np.float16) for n in (70, 300, 300))
-    one = operators.attention(q, k, v, is_causal=True)
-    assert np.array_equal(one.view(np.uint16), operators.attention(q, k, v, is_causal=True, threads=3).view(np.uint16))
+    expected = operators.attention(q, k, v, is_causal=True)
+    assert np.array_equal(
+        expected.view(np.uint16), operators.attention(q, k, v, is_causal=True, threads=3).view(np.uint16)
+    )
     x = rng.standard_normal((5, 3000)).astype(ml_dtypes.bfloat16)
     for f in (operators.softmax, operators.rms_norm, operators.sum):
         assert np.array_equal(f(x).view(np.uint16), f(x, threads=2).view(np.uint16))
@@ -120,8 +122,8 @@ def test_norms_take_torchs_arguments():
     x = np.random.default_rng(4).standard_normal((3, 8)).astype(np.float32)
     w, b = x[0], x[1]
 
-    def same(one, other):
-        return np.array_equal(one.view(np.uint32), other.view(np.uint32))
+    def same(actual, expected):
+        return np.array_equal(actual.view(np.uint32), expected.view(np.uint32))
 
     assert same(operators.layer_norm(x, (8,), w, b, 1e-3), operators.layer_norm(x, weight=w, bias=b, eps=1e-3))
     assert same(operators.layer_norm(x, [8], w), operators.layer_norm(x, w))
@@ -227,9 +229,9 @@ def test_explain_ends_with_the_bits_of_the_operator():
     (dict(operator="softmax", output=(0, 0), dim=0), "dim"),
 ])  # fmt: skip
 def test_explain_refuses_what_does_not_fit(arguments, field):
-    given = dict(arguments)
+    fields = dict(arguments)
     with pytest.raises(bitmma.Error) as error:
-        operators.explain(given.pop("operator"), np.ones((3, 8), np.float16), **given)
+        operators.explain(fields.pop("operator"), np.ones((3, 8), np.float16), **fields)
     assert error.value.violations[0].field == field
 
 

@@ -20,9 +20,9 @@ import bitmma
 from conftest import ROOT
 
 MODULES = ["bitmma"] + [
-    f"bitmma.{one.name}"
-    for one in pkgutil.iter_modules(bitmma.__path__)
-    if one.name not in ("_core", "adapters", "distributed")
+    f"bitmma.{module.name}"
+    for module in pkgutil.iter_modules(bitmma.__path__)
+    if module.name not in ("_core", "adapters", "distributed")
 ]
 
 
@@ -117,7 +117,7 @@ NEED = {".adapters.jax": "numpy", ".adapters.triton": "triton", ".distributed": 
 def test_a_module_lists_what_is_public_and_nothing_else(name):
     pytest.importorskip(NEED.get(name, "numpy"), reason=f"NOT checked: {NEED.get(name)} is not installed")
     module = importlib.import_module(f"bitmma{name}")
-    listed = [found for found in dir(module) if not found.startswith("__")]
+    listed = [name for name in dir(module) if not name.startswith("__")]
     assert listed == sorted(module.__all__) and len(set(listed)) == len(listed)
     for public in module.__all__:
         value = getattr(module, public)

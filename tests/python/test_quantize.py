@@ -138,7 +138,7 @@ def test_torch_goes_in_and_comes_out():
     assert q.packed.dtype == q.tiled.dtype == torch.uint8
     assert np.array_equal(q.packed.numpy(), of_numpy.packed) and np.array_equal(q.tiled.numpy(), of_numpy.tiled)
     assert q.tensor_scale.item() == of_numpy.tensor_scale
-    d, of_numpy_d = (bitmma.quantized_gemm(one, one, target="sm_100a") for one in (q, of_numpy))
+    d, of_numpy_d = (bitmma.quantized_gemm(quantized, quantized, target="sm_100a") for quantized in (q, of_numpy))
     assert np.array_equal(np.asarray(d), of_numpy_d)
     e4m3 = bitmma.quantize(torch.from_numpy(x), "ocp_mxfp8_e4m3")
     assert e4m3.codes.dtype == torch.float8_e4m3fn and e4m3.scales.dtype == torch.float8_e8m0fnu

@@ -79,10 +79,10 @@ def test_the_sass_of_a_kernel_decides_where_no_rule_is_sure(folder):
         (folder / "drawn" / f"{module}_{entry}.sass").read_text(),
     )
     digests = []
-    for given in (None, sass):
-        kernel = bitmma.kernel(ptx, entry, target="sm_90a", sass=given)
+    for listing in (None, sass):
+        kernel = bitmma.kernel(ptx, entry, target="sm_90a", sass=listing)
         operands = record_kernels.operands_of(number, entry, arguments, how)
-        with pytest.warns(UserWarning, match="two roundings" if given is None else "the SASS takes precedence"):
+        with pytest.warns(UserWarning, match="two roundings" if listing is None else "the SASS takes precedence"):
             record_kernels.run(kernel, grid, block, shared, operands, arguments, 0)
         digests.append(record_kernels.digest_of_all(operands) == after[module, entry])
     assert digests == [False, True]

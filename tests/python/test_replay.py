@@ -22,9 +22,9 @@ folder = Path(__file__).parents[2] / "data" / "captures"
 @pytest.mark.parametrize("end_to_end", [False, True])
 @pytest.mark.parametrize("name", ["tiny_llama", "tiny_experts"])
 def test_every_operator_gives_the_recorded_bits(name, end_to_end):
-    found = bitmma.replay(folder / name, end_to_end=end_to_end)
-    assert found.same, str(found)
-    cover = found.coverage()
+    report = bitmma.replay(folder / name, end_to_end=end_to_end)
+    assert report.same, str(report)
+    cover = report.coverage()
     assert cover["outputs"] > 600_000 and cover["differ"] == 0
     # End to end the places of equal router weights stay open, and with them the tokens of some experts.
     assert cover["recomputed"] >= cover["operators"] - (8 if end_to_end else 0)
@@ -82,13 +82,13 @@ def operator(name, wanted, number=0, weight=""):
     for call in capture.operators:  # a weight's transpose is the weight
         if call["op"] == "aten.t.default" and call["args"][0]["tensor"] in weights:
             weights[call["outputs"][0]] = weights[call["args"][0]["tensor"]]
-    found = [
+    indices = [
         index
         for index, call in enumerate(capture.operators)
         if call["op"] == wanted
         and (not weight or any(weights.get(number, "").startswith(weight) for number in tensors_in(call["args"])))
     ]
-    return found[number]
+    return indices[number]
 
 
 def operands(run, operator):
@@ -192,9 +192,9 @@ def truncated_logits(run, operator, made):
     return [Value((wide.view(np.uint32) >> 16).astype(np.uint16).view(bf16))]
 
 
-def repeated_seed(run, one, made):
+def repeated_seed(run, call, made):
     first = run.capture.operators[operator("tiny_llama", "aten.multinomial.default")]
-    return super(Server, run).compute(dict(one, generator=first["generator"]))
+    return super(Server, run).compute(dict(call, generator=first["generator"]))
 
 
 MM, FLASH = "aten.mm.default", "aten._scaled_dot_product_flash_attention.default"
@@ -234,17 +234,17 @@ def test_a_fraud_is_found_where_it_happens(fraud, tmp_path):
     name, wanted, change, why = FRAUDS[fraud]
     at = operator(name, *wanted)
     served = Server(name, at, change).serve(tmp_path / "served")
-    found = bitmma.replay(served)
-    assert found.first is not None and found.first.index == at, str(found)
-    assert [verdict.index for verdict in found.verdicts if verdict.status == "differs"] == [at], (
+    report = bitmma.replay(served)
+    assert report.first is not None and report.first.index == at, str(report)
+    assert [verdict.index for verdict in report.verdicts if verdict.status == "differs"] == [at], (
         "what follows is consistent with it"
     )
-    assert why in found.first.why, str(found.first)
+    assert why in report.first.why, str(report.first)
 
 
 @pytest.mark.parametrize("name", ["tiny_llama", "tiny_experts"])
 def test_an_honest_server_is_accepted(name, tmp_path):
-    served = Server(name, 0, lambda run, one, made: made).serve(tmp_path / "served")
+    served = Server(name, 0, lambda run, call, made: made).serve(tmp_path / "served")
     assert bitmma.replay(served).same
     assert bitmma.compare_captures(folder / name, served).same
 
@@ -279,9 +279,9 @@ def test_a_weight_is_checked_by_its_hash(tmp_path):
             "0" * 64
         )
 
-    found = bitmma.replay(edited(tmp_path, change))
-    assert not found.coverage()["differ"]
-    assert any("SHA-256" in verdict.why for verdict in found.verdicts if verdict.op == MM)
+    report = bitmma.replay(edited(tmp_path, change))
+    assert not report.coverage()["differ"]
+    assert any("SHA-256" in verdict.why for verdict in report.verdicts if verdict.op == MM)
 
 
 def written(path, **tensors):
@@ -301,7 +301,7 @@ def written(path, **tensors):
 
 def test_a_given_weight_must_be_the_captured_one(tmp_path):
     capture = Capture(folder / "tiny_llama")
-    number = next(number for number, one in capture.tensors.items() if one.get("name") == "lm_head.weight")
+    number = next(number for number, tensor in capture.tensors.items() if tensor.get("name") == "lm_head.weight")
     weight = capture.weight(number).array
     right = bitmma.replay(
         folder / "tiny_llama", weights=written(tmp_path / "right.safetensors", lm_head__weight=weight)
@@ -350,8 +350,8 @@ def test_an_operator_whose_outputs_are_not_stored_is_counted(tmp_path):
         del graph["operators"][at + 1 :]
         last["outputs"] = ["unstored"]
 
-    found = bitmma.replay(edited(tmp_path, change))
-    assert found.verdicts[-1].status == "cannot say" and "stores no output" in found.verdicts[-1].why
+    report = bitmma.replay(edited(tmp_path, change))
+    assert report.verdicts[-1].status == "cannot say" and "stores no output" in report.verdicts[-1].why
 
 
 def test_unknown_operators_and_kernels_are_named(tmp_path):
@@ -427,8 +427,8 @@ def test_no_text_of_a_capture_reaches_a_terminal_as_a_command(tmp_path, capsys):
 
     def change(graph):
         graph["machine"].update(gpu=hostile, torch=hostile)
-        for one in graph["operators"][:2]:
-            one["op"] = hostile
+        for call in graph["operators"][:2]:
+            call["op"] = hostile
 
     path = str(edited(tmp_path, change))
     main([path, "--all", "--no-explain", "--rows", "2"])
@@ -678,11 +678,11 @@ UNFOUNDED = {
 
 def test_a_small_capture_is_the_same(tmp_path):
     for end_to_end in (False, True):
-        found = bitmma.replay(
+        report = bitmma.replay(
             tmp_path / "c" if end_to_end else saved(tmp_path / "c", *small_capture()), end_to_end=end_to_end
         )
-        assert found.same and found.coverage()["recomputed"] == 6, str(found)
-        assert [(trusted.tensor, trusted.reason, trusted.operator) for trusted in found.trusted_tensors] == [
+        assert report.same and report.coverage()["recomputed"] == 6, str(report)
+        assert [(trusted.tensor, trusted.reason, trusted.operator) for trusted in report.trusted_tensors] == [
             ("x", "input", 0),
             ("q", "inputs that appear after the first operator", 2),
         ]
@@ -699,14 +699,16 @@ def test_operators_that_do_not_belong_together_are_not_verified(what, end_to_end
         with pytest.raises(bitmma.Error):
             bitmma.replay(path)
         return
-    found = bitmma.replay(path, end_to_end=end_to_end)
+    report = bitmma.replay(path, end_to_end=end_to_end)
     if expected == NOT_SAME:
-        assert not found.same, str(found)
+        assert not report.same, str(report)
     elif expected == "not recomputed":
-        assert [verdict.code for verdict in found.verdicts].count("not recomputed") == 1, str(found)
+        assert [verdict.code for verdict in report.verdicts].count("not recomputed") == 1, str(report)
     else:
-        assert any(one.reason == expected for one in found.trusted_tensors) and found.trusted[expected], str(found)
-        assert json.loads(json.dumps(found.to_dict()))["trusted_tensors"]
+        assert any(trusted.reason == expected for trusted in report.trusted_tensors) and report.trusted[expected], str(
+            report
+        )
+        assert json.loads(json.dumps(report.to_dict()))["trusted_tensors"]
 
 
 def test_memory_that_a_write_through_a_view_explains_is_listed(tmp_path):
@@ -716,10 +718,10 @@ def test_memory_that_a_write_through_a_view_explains_is_listed(tmp_path):
     inserted(
         graph, arrays, 5, "relu.default", ["z2"], ["late"], late=bitmma.operators.elementwise("relu", arrays["z2"])
     )
-    found = bitmma.replay(saved(tmp_path / "c", graph, arrays))
+    report = bitmma.replay(saved(tmp_path / "c", graph, arrays))
     assert (
-        found.same
-        and ("z2", "tensors whose memory an operator wrote through another tensor", 5) in found.trusted_tensors
+        report.same
+        and ("z2", "tensors whose memory an operator wrote through another tensor", 5) in report.trusted_tensors
     )
 
 
@@ -816,11 +818,11 @@ def test_c_is_left_out_of_a_product_whose_beta_is_0():
 @pytest.mark.parametrize("args", [[], ["x"], [None] * 12, [[[]]]])
 def test_arguments_that_no_rule_expects_are_named(args, tmp_path):
     def change(graph):
-        for one in graph["operators"]:
-            one["args"] = args
+        for call in graph["operators"]:
+            call["args"] = args
 
-    found = bitmma.replay(edited(tmp_path, change))
-    assert found.coverage()["differ"] == 0 and not any(
-        verdict.status == "same" and verdict.outputs and "arange" not in verdict.op for verdict in found.verdicts
+    report = bitmma.replay(edited(tmp_path, change))
+    assert report.coverage()["differ"] == 0 and not any(
+        verdict.status == "same" and verdict.outputs and "arange" not in verdict.op for verdict in report.verdicts
     )
-    assert any("not those that the rule expects" in verdict.why for verdict in found.verdicts)
+    assert any("not those that the rule expects" in verdict.why for verdict in report.verdicts)

@@ -159,8 +159,8 @@ def test_results_saved_as_float32_are_recognised():
 
 
 def test_types_that_go_together_are_listed():
-    said = refusal(lambda: bitmma.gemm(X, W.T.astype(np.float16)))
-    assert "bf16 x bf16" in said and "e4m3 x e5m2" in said and "sm_90a" in said
+    message = refusal(lambda: bitmma.gemm(X, W.T.astype(np.float16)))
+    assert "bf16 x bf16" in message and "e4m3 x e5m2" in message and "sm_90a" in message
     fp4 = np.ones((16, 64), ml_dtypes.float4_e2m1fn)
     assert "bf16 x bf16" in refusal(lambda: bitmma.gemm(fp4, fp4.T))
     assert (bitmma.gemm(fp4, fp4.T, target="sm_120a") == 64).all() and (
@@ -230,8 +230,8 @@ def test_mistaken_arguments():
     case = bitmma.golden(MMA, cases=1)[0]
     d = case.computed_d()
     assert "actual" in refusal(lambda: bitmma.diagnose(case, [d, d]))
-    said = bitmma.explain(case, 0, 0)
-    assert "rule" in said and dict(said)["row"] == 0 and json.dumps(said.json)
+    explanation = bitmma.explain(case, 0, 0)
+    assert "rule" in explanation and dict(explanation)["row"] == 0 and json.dumps(explanation.json)
     file = bitmma.golden(MMA, cases=3)
     assert len(file[1:]) == 2
     with pytest.raises(IndexError):
@@ -349,10 +349,10 @@ def test_a_plan_by_name_is_refused_for_types_and_gpus_that_it_is_not_for():
 
 def test_what_is_given_among_plans_acts_or_is_refused():
     d, plan = bitmma.gemm(X, W.T, return_plan=True)
-    for given in (dict(bias=np.ones(d.shape[1], np.float32)), dict(c=d), dict(scale_a=1.0), dict(kernel="nvjet")):
+    for operands in (dict(bias=np.ones(d.shape[1], np.float32)), dict(c=d), dict(scale_a=1.0), dict(kernel="nvjet")):
         with pytest.raises(bitmma.Error) as error:
-            bitmma.find_plans(X, W.T, d, among=[plan], **given)
-        assert error.value.violations[0].field == next(iter(given))
+            bitmma.find_plans(X, W.T, d, among=[plan], **operands)
+        assert error.value.violations[0].field == next(iter(operands))
     assert list(bitmma.find_plans(X, W.T, d, among=[plan])) == [plan]
 
 
@@ -409,11 +409,11 @@ def test_wrong_block_scales_are_told_what_is_legal():
         bitmma.gemm(fp8, fp8.T, scale_a=ue8m0, scale_b=ue8m0.T)
     with pytest.raises(bitmma.Error, match="one per row"):
         bitmma.gemm(fp8, fp8.T, scale_a=np.ones(8, np.float32), scale_b=1.0)
-    one = bitmma.tcgen05("mxf4nvf4", m=128, n=8)
+    instruction = bitmma.tcgen05("mxf4nvf4", m=128, n=8)
     a, b = bitmma.codes(np.zeros((128, 64), np.uint8), "e2m1"), bitmma.codes(np.zeros((64, 8), np.uint8), "e2m1")
     with pytest.raises(bitmma.Error, match='scale_type="ue4m3"') as error:
         bitmma.mma(
-            one,
+            instruction,
             a,
             b,
             scale_a=np.ones((128, 4), ml_dtypes.float8_e4m3fn),

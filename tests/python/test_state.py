@@ -12,7 +12,7 @@ from conftest import DATA
 from test_mma import FORMS
 
 WGMMA = "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16"
-MOVES = [one for one in bitmma.all_instructions() if not one.is_mma][::9]
+MOVES = [instruction for instruction in bitmma.all_instructions() if not instruction.is_mma][::9]
 
 
 @pytest.mark.parametrize("instruction", FORMS[::4] + MOVES, ids=lambda instruction: str(instruction)[:80])
@@ -76,8 +76,8 @@ def test_files_come_back(tmp_path):
     assert all((again.tensors[name] == array).all() for name, array in file.tensors.items() if array.dtype.kind == "u")
     picked = tmp_path / "picked.safetensors"
     bitmma.write(picked, [again[1], again[-1]])
-    found = bitmma.verify(picked)
-    assert (found.cases, found.mismatches, found.first) == (2, 0, None)
+    verified = bitmma.verify(picked)
+    assert (verified.cases, verified.mismatches, verified.first) == (2, 0, None)
     assert bitmma.verify(path, first=1, count=2).cases == 2
     assert bitmma.compare(path, file).mismatches == 0
     logical = bitmma.Case(WGMMA, a=np.ones((64, 16), np.float16), b=np.ones((16, 8), np.float16))
@@ -91,28 +91,32 @@ def test_files_come_back(tmp_path):
 
 def test_a_gpus_files_verify():
     files = sorted((DATA / "golden").rglob("*.safetensors"))[::40]
-    found = [bitmma.verify(path, threads=2) for path in files]
-    assert sum(compared.mismatches for compared in found) == 0 and sum(compared.outputs for compared in found) > 10_000
+    results = [bitmma.verify(path, threads=2) for path in files]
+    assert (
+        sum(compared.mismatches for compared in results) == 0 and sum(compared.outputs for compared in results) > 10_000
+    )
 
 
 def test_explain_lint_and_diagnose():
     case = bitmma.golden(WGMMA, cases=1, seed=4, distribution="normal")[0]
-    said = bitmma.explain(case, 17, 5)
-    assert said["row"] == 17 and len(said["terms"]) == 16 and said["evidence"].startswith("measured")
-    assert "rule:" in str(said) and said["terms"][0]["a_place"]["byte"] >= 0
+    explanation = bitmma.explain(case, 17, 5)
+    assert (
+        explanation["row"] == 17 and len(explanation["terms"]) == 16 and explanation["evidence"].startswith("measured")
+    )
+    assert "rule:" in str(explanation) and explanation["terms"][0]["a_place"]["byte"] >= 0
     with pytest.raises(bitmma.Error, match="row"):
         bitmma.explain(case, 64, 0)
     assert bitmma.lint(case) == []
-    fault = next(one for one in bitmma.fault_catalogue(case) if one.id.startswith("b."))
+    fault = next(fault for fault in bitmma.fault_catalogue(case) if fault.id.startswith("b."))
     wrong = case._value.faulty_d([fault.id])[1].view(np.float32)
-    found = bitmma.diagnose(case, wrong)
-    assert found.wrong > 0 and fault.id in {one.id for one in found.findings[0].faults}
+    diagnosis = bitmma.diagnose(case, wrong)
+    assert diagnosis.wrong > 0 and fault.id in {candidate.id for candidate in diagnosis.findings[0].faults}
     assert bitmma.diagnose(case, case.computed_d()).findings == []
 
 
 def test_decode_and_encode():
-    said = bitmma.decode("0x4000004000010000", major="k")
-    assert said["fields"]["stride_dim_byte_offset"] == 1024 and said["swizzle_mode"] == "128"
+    decoded = bitmma.decode("0x4000004000010000", major="k")
+    assert decoded["fields"]["stride_dim_byte_offset"] == 1024 and decoded["swizzle_mode"] == "128"
     assert bitmma.encode(swizzle="128", leading_byte_offset=16, stride_byte_offset=1024) == 0x4000004000010000
     instruction = bitmma.tcgen05("f16", m=128, n=64)
     assert bitmma.encode(instruction) == 0x08100010
@@ -206,8 +210,8 @@ def test_a_file_of_whole_tiles_is_read_verified_compared_and_diagnosed(tmp_path)
     assert "2 whole tiles" in repr(file) and file.tensors["d"].shape == (2, 128, 64)
     assert bitmma.verify(file).mismatches == 0 and bitmma.verify(path, first=1, count=1).cases == 1
     assert bitmma.verify(tmp_path).mismatches == 1
-    found = bitmma.verify(other)
-    assert found.mismatches == 1 and "case 1, row 70, col 3" in found.first
+    verified = bitmma.verify(other)
+    assert verified.mismatches == 1 and "case 1, row 70, col 3" in verified.first
     assert "case 1" in bitmma.verify(other, first=1, count=1).first
     assert bitmma.compare(path, other).mismatches == 1
     assert bitmma.diagnose(file, list(wrong)).wrong == 1
@@ -258,9 +262,9 @@ def test_a_whole_tile_is_diagnosed(instruction):
         == 0
     )
     swapped = bitmma.gemm(a, b[:, np.arange(128) ^ 1], plan)
-    found = bitmma.diagnose(case, swapped)
-    assert found.wrong > 16000 and found.findings[0].explains_all
-    assert {"b.rows_1", "d.columns_1"} & {fault.id for finding in found.findings for fault in finding.faults}
+    diagnosis = bitmma.diagnose(case, swapped)
+    assert diagnosis.wrong > 16000 and diagnosis.findings[0].explains_all
+    assert {"b.rows_1", "d.columns_1"} & {fault.id for finding in diagnosis.findings for fault in finding.faults}
     with pytest.raises(bitmma.Error, match="tile"):
         bitmma.diagnose(bitmma.Case(instruction, a=a[:, :250], b=b[:250]), d)
     with pytest.raises(bitmma.Error, match="128 x 128"):

@@ -56,13 +56,13 @@ def test_equal_bits_are_equal_in_every_format():
 
 
 def test_zeros_and_nans_are_told_apart():
-    found = difference(
+    result = difference(
         floats(0x80000000, 0x7FC00001, 0x7F800000, 0x3F800000), floats(0, 0x7FC00000, 0x7FC00000, 0x3F800000)
     )
-    assert (found.differing, found.zero_signs, found.nan_payloads, found.specials) == (3, 1, 1, 1)
-    assert found.worst is None and found.worst_ulp == 0 and found.first == (0,)
-    said = message(floats(0x80000000), floats(0))
-    assert "0x80000000" in said and "the sign of zero" in said
+    assert (result.differing, result.zero_signs, result.nan_payloads, result.specials) == (3, 1, 1, 1)
+    assert result.worst is None and result.worst_ulp == 0 and result.first == (0,)
+    text = message(floats(0x80000000), floats(0))
+    assert "0x80000000" in text and "the sign of zero" in text
 
 
 @pytest.mark.parametrize(
@@ -83,12 +83,17 @@ def test_an_ulp_is_a_step_of_the_format_in_both_directions(kind, digits):
     for steps, sign in ((3, "+3"), (-2, "-2")):
         other = ones.copy()
         other.view(word)[2, 5] += np.array(steps).astype(word)
-        found = difference(other, ones)
-        assert (found.differing, found.worst_ulp, found.first, found.worst) == (1, abs(steps), (2, 5), (2, 5))
-        assert (found.above, found.below) == ((1, 0) if steps > 0 else (0, 1))
-        said = message(other, ones)
-        assert f"{sign} ulp" in said and "1 of 32 outputs differ" in said and "rows 2 alone, columns 5 alone" in said
-        assert f"0x{int(other.view(word)[2, 5]):0{digits}x}" in said
+        result = difference(other, ones)
+        assert (result.differing, result.worst_ulp, result.first, result.worst) == (
+            1,
+            abs(steps),
+            (2, 5),
+            (2, 5),
+        )
+        assert (result.above, result.below) == ((1, 0) if steps > 0 else (0, 1))
+        text = message(other, ones)
+        assert f"{sign} ulp" in text and "1 of 32 outputs differ" in text and "rows 2 alone, columns 5 alone" in text
+        assert f"0x{int(other.view(word)[2, 5]):0{digits}x}" in text
 
 
 def test_across_zero_steps_are_counted_through_both_zeros():
@@ -131,8 +136,8 @@ def test_raw_codes_are_compared_as_their_format():
 def test_a_case_says_what_fits():
     case = bitmma.golden(WGMMA, cases=1, distribution="normal")[0]
     wrong = case._value.faulty_d([bitmma.fault_catalogue(case)[0].id])[1].view(np.float32)
-    said = message(wrong, case.computed_d(), case=case)
-    assert "what fits: " in said and bitmma.fault_catalogue(case)[0].what in said
+    text = message(wrong, case.computed_d(), case=case)
+    assert "what fits: " in text and bitmma.fault_catalogue(case)[0].what in text
     assert "actual is what the case computes" in message(case.computed_d(), wrong, case=case)
 
 
@@ -141,7 +146,7 @@ def _computed(case):
 
 
 def test_cases_and_files_are_pickled_and_copied(tmp_path):
-    for one in (
+    for instruction in (
         WGMMA,
         MMA,
         bitmma.tcgen05("mxf4nvf4", m=128, n=8),
@@ -149,7 +154,7 @@ def test_cases_and_files_are_pickled_and_copied(tmp_path):
         bitmma.instruction(WGMMA, imm_scale_a=-1, scale_d=0),
         bitmma.wgmma(n=8, sparse=True),
     ):
-        file = bitmma.golden(one, cases=3, seed=5)
+        file = bitmma.golden(instruction, cases=3, seed=5)
         for again in (pickle.loads(pickle.dumps(file)), copy.deepcopy(file)):
             assert (again.metadata, again.instruction, again.target, len(again)) == (
                 file.metadata,
@@ -205,10 +210,10 @@ def test_reprs_of_instructions_give_the_instruction_back():
 
 def test_names_are_those_that_users_import():
     for name in bitmma.__all__:
-        one = getattr(bitmma, name)
-        assert name in ("datasets", "layers", "layout", "math", "operators", "testing") or one.__module__ == "bitmma", (
-            name
-        )
+        value = getattr(bitmma, name)
+        assert (
+            name in ("datasets", "layers", "layout", "math", "operators", "testing") or value.__module__ == "bitmma"
+        ), name
     assert pickle.loads(pickle.dumps(bitmma.evidence(WGMMA))) == bitmma.evidence(WGMMA)
 
 
@@ -216,8 +221,8 @@ def test_a_folder_is_verified_as_its_files_are(tmp_path):
     (tmp_path / "inner").mkdir()
     bitmma.write(tmp_path / "a.safetensors", bitmma.golden(MMA, cases=2))
     bitmma.write(tmp_path / "inner" / "b.safetensors", bitmma.golden(WGMMA, cases=3))
-    found = bitmma.verify(tmp_path, threads=2)
-    assert (found.cases, found.mismatches, found.first) == (5, 0, None)
+    verified = bitmma.verify(tmp_path, threads=2)
+    assert (verified.cases, verified.mismatches, verified.first) == (5, 0, None)
     file = bitmma.golden(MMA, cases=1)
     rows = [
         (name, dtype, shape, array ^ 1 if name == "d_regs" else array)
@@ -225,8 +230,8 @@ def test_a_folder_is_verified_as_its_files_are(tmp_path):
         if name != "d"
     ]
     bitmma._core.write_tensors(str(tmp_path / "inner" / "c.safetensors"), rows, file.metadata)
-    found = bitmma.verify(tmp_path)
-    assert found.cases == 6 and found.cases_with_mismatches == 1 and "c.safetensors" in found.first
+    verified = bitmma.verify(tmp_path)
+    assert verified.cases == 6 and verified.cases_with_mismatches == 1 and "c.safetensors" in verified.first
     for wrong in (
         lambda: bitmma.verify(tmp_path, first=1),
         lambda: bitmma.verify(tmp_path / "none"),
@@ -241,11 +246,11 @@ def test_a_batch_of_states_is_each_state(instruction):
     file = bitmma.golden(instruction, cases=4, seed=3)
     states = [case.state for case in file]
     batch = {name: np.stack([np.asarray(state[name]) for state in states]) for name in states[0]}
-    said = bitmma.execute(instruction, file.target, batch)
+    results = bitmma.execute(instruction, file.target, batch)
     for index, state in enumerate(states):
         for name, array in bitmma.execute(instruction, file.target, state).items():
-            assert same_bits(said[name][index], array)
-    assert said
+            assert same_bits(results[name][index], array)
+    assert results
 
 
 def test_arrays_without_the_axis_are_for_all_states():
@@ -294,8 +299,8 @@ def test_notebooks_show_pictures_and_tables():
     for picture in pictures:
         assert picture._repr_svg_().startswith("<svg") and pickle.loads(pickle.dumps(picture))._repr_svg_() is None
     case = bitmma.golden(WGMMA, cases=1, distribution="normal")[0]
-    said = bitmma.explain(case, 0, 0)._repr_html_()
-    assert said.count("<tr>") > 10 and "color:#c00" in said and "exact: " in said and "<script" not in said
+    shown = bitmma.explain(case, 0, 0)._repr_html_()
+    assert shown.count("<tr>") > 10 and "color:#c00" in shown and "exact: " in shown and "<script" not in shown
     wrong = case._value.faulty_d([bitmma.fault_catalogue(case)[0].id])[1].view(np.float32)
     assert bitmma.fault_catalogue(case)[0].what in bitmma.diagnose(case, wrong)._repr_html_().replace("&#x27;", "'")
     plan = bitmma.find_plans(

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: MIT
 """The types that bitmma tells a type checker: those of results are not Any."""
 
+import inspect
 import os
+import re
 import subprocess
 import sys
 
 import pytest
 
 import bitmma
+from bitmma import datasets, layers, layout, math, operators, testing
 from conftest import ROOT
 
 pytest.importorskip("mypy", reason="NOT checked: mypy is not installed")
@@ -38,3 +41,28 @@ def test_a_wrong_type_is_seen(tmp_path):
     text = (FOLDER / "user.py").read_text()
     wrong.write_text(text.replace("assert_type(bitmma.gemm(plain, plain), np.ndarray)", "bitmma.gemm(plain, 3.5)"))
     assert "call-overload" in checked(tmp_path, wrong)
+
+
+def functions_of(module):
+    """The names of a module's public functions, and of the methods of its public classes."""
+    for name in module.__all__:
+        value = getattr(module, name)
+        if inspect.isclass(value):
+            members = [member for member in vars(value) if not member.startswith("_")]
+            yield from (f"{module.__name__}.{name}.{member}" for member in members if callable(getattr(value, member)))
+        elif callable(value):
+            yield f"{module.__name__}.{name}"
+
+
+def test_no_public_function_results_in_any(tmp_path):
+    modules = (bitmma, datasets, layers, layout, math, operators, testing)
+    names = ["untyped", *(name for module in modules for name in functions_of(module))]
+    head = ["from typing import Any", *(f"import {module.__name__}" for module in modules), "def untyped() -> Any: ..."]
+    path = tmp_path / "revealed.py"
+    path.write_text("\n".join([*head, *(f"reveal_type({name})" for name in names)]))
+    revealed = re.findall(r"py:(\d+): note: Revealed type is (.*)", checked(tmp_path, path))
+    assert len(revealed) == len(names) > 100
+    # The end of a signature, or of a signature among overloads.
+    assert [
+        names[int(line) - len(head) - 1] for line, type in revealed if re.search(r'-> Any("$|\)"$|, def \()', type)
+    ] == ["untyped"]

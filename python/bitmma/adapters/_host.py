@@ -52,11 +52,11 @@ class Patches:
 
     def undo(self) -> bool:
         """Restores the attributes, the last one first. Returns whether anything was replaced."""
-        found = bool(self._before)
+        replaced = bool(self._before)
         while self._before:
             owner, name, before = self._before.pop()
             if before is None:  # the owner inherited the attribute from its class
                 delattr(owner, name)
             else:
                 setattr(owner, name, before)
-        return found
+        return replaced

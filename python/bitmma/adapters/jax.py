@@ -171,13 +171,13 @@ class _Tile(NamedTuple):
 
 
 def _wgmma_of(settings: _Settings, tile: _Tile) -> Instruction:
-    one = wgmma(
+    instruction = wgmma(
         tile.n,
         _named(_accumulators, tile.d, "accumulator"),
         _named(_formats, tile.a, "a"),
         _named(_formats, tile.b, "b"),
     )
-    return _legal(one, settings, tile.m, tile.k)
+    return _legal(instruction, settings, tile.m, tile.k)
 
 
 def _tcgen05_of(settings: _Settings, tile: _Tile) -> Instruction:
@@ -203,7 +203,7 @@ def _tcgen05_of(settings: _Settings, tile: _Tile) -> Instruction:
             "128 x a multiple of 128, of 16- or 8-bit types",
             source="plgpu.format_tcgen05_sparse_metadata",
         )
-    one = tcgen05(
+    instruction = tcgen05(
         kind,
         m=tile.m,
         n=tile.n,
@@ -213,7 +213,7 @@ def _tcgen05_of(settings: _Settings, tile: _Tile) -> Instruction:
         sparse=tile.sparse,
         scale_type=scale_type,
     )
-    return _legal(one, settings, tile.m, tile.k)
+    return _legal(instruction, settings, tile.m, tile.k)
 
 
 def _parts(n: int) -> list[tuple[int, int]]:
@@ -375,7 +375,7 @@ def _check(version: str) -> None:
         wrong.append((f"{_interpreter}.JaxprInterpreter", "a tcgen05 of its own", "an interpreter without tcgen05"))
     if wrong:
         fix = f'the adapter needs the interpreter of JAX {_tested}, this is {version}: pip install "jax=={_tested}"'
-        raise Error([refuse(*one, fix).violations[0] for one in wrong])
+        raise Error([refuse(*difference, fix).violations[0] for difference in wrong])
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -410,7 +410,7 @@ class _Thread:
         itself."""
         slices = _jax().indexing.NDIndexer
         left = _jax().callbacks._remove_noop_transforms(tuple(transforms))
-        first = list(itertools.takewhile(lambda one: isinstance(one, slices), left))
+        first = list(itertools.takewhile(lambda transform: isinstance(transform, slices), left))
         if np.ndim(ref) == 1:
             key = _jax().callbacks.HostAllocationKey.from_array(ref)
             array, _, _ = self.memory.get_buffer_content(key, self._range(first), self.id, logging_info=self.logging)

@@ -87,7 +87,7 @@ cases = [(f16, f32), (bf16, f32), (f32, f32), (e4m3, f32), (e5m2, f32), (f16, f1
 names = {f32: "f32", f16: "f16", s32: "s32"}
 
 
-@pytest.mark.parametrize("dtype, acc", cases, ids=lambda one: np.dtype(one).name)
+@pytest.mark.parametrize("dtype, acc", cases, ids=lambda dtype: np.dtype(dtype).name)
 def test_wgmma_is_one_chain_over_k(with_bitmma, dtype, acc):
     a, b = values((64, 256), dtype), values((256, 96), dtype, 1)
     wanted = bitmma.gemm(a, b, plan(dtype, names[acc]))
@@ -95,7 +95,7 @@ def test_wgmma_is_one_chain_over_k(with_bitmma, dtype, acc):
     require_same(kernels.wgmma(a, b, acc, block_k=128), wanted)
 
 
-@pytest.mark.parametrize("dtype", [f16, e4m3], ids=lambda one: np.dtype(one).name)
+@pytest.mark.parametrize("dtype", [f16, e4m3], ids=lambda dtype: np.dtype(dtype).name)
 def test_without_the_adapter_the_bits_are_others(dtype):
     a, b = values((64, 256), dtype), values((256, 64), dtype, 1)
     wanted = bitmma.gemm(a, b, plan(dtype))
@@ -128,7 +128,7 @@ def test_wgmma_reads_transposes_and_registers(with_bitmma, how):
     require_same(kernels.wgmma(a, b, block_k=64, **how), bitmma.gemm(a, b, plan(f16)))
 
 
-@pytest.mark.parametrize("dtype, acc", [(f16, f32), (f16, f16)], ids=lambda one: np.dtype(one).name)
+@pytest.mark.parametrize("dtype, acc", [(f16, f32), (f16, f16)], ids=lambda dtype: np.dtype(dtype).name)
 def test_wgmma_begins_from_the_accumulator(with_bitmma, dtype, acc):
     a, b, start = values((64, 128), dtype), values((128, 64), dtype, 1), values((64, 64), acc, 2)
     wanted = bitmma.gemm(a, b, plan(dtype, names[acc], start="c"), c=start)
@@ -174,15 +174,15 @@ def recorded(name: str) -> Recorded:
         data = tar.extractfile(name).read()
     stream = io.BytesIO(data)
     header = json.loads(stream.read(struct.unpack("<Q", stream.read(8))[0]))
-    start, said = stream.tell(), header.pop("__metadata__")
+    start, metadata = stream.tell(), header.pop("__metadata__")
     dtypes = {"F32": f32, "F16": f16, "BF16": bf16, "I32": s32}
     tensors = {}
     for key, about in header.items():
         first, last = about["data_offsets"]
         tensors[key] = np.frombuffer(data[start + first : start + last], dtypes[about["dtype"]]).reshape(about["shape"])
-    m, n, k = (int(said[key]) for key in "mnk")
-    a = bitmma.generated(said["a_type"], (m, k), int(said["seed"]), "a")
-    b = bitmma.generated(said["b_type"], (n, k), int(said["seed"]), "b")
+    m, n, k = (int(metadata[key]) for key in "mnk")
+    a = bitmma.generated(metadata["a_type"], (m, k), int(metadata["seed"]), "a")
+    b = bitmma.generated(metadata["b_type"], (n, k), int(metadata["seed"]), "b")
     return Recorded(a, b.T, tensors["d"], tensors["rows"], tensors["cols"])
 
 
@@ -224,7 +224,7 @@ def test_the_interpreter_alone_misses_what_an_h100_gave():
 @pytest.mark.parametrize(
     "dtype, acc",
     [(f16, f32), (bf16, f32), (f32, f32), (e4m3, f32), (e5m2, f32), (s8, s32)],
-    ids=lambda one: np.dtype(one).name,
+    ids=lambda dtype: np.dtype(dtype).name,
 )
 def test_tcgen05_is_one_chain_over_k(with_bitmma, dtype, acc):
     a, b = values((128, 256), dtype), values((256, 64), dtype, 1)
@@ -325,10 +325,10 @@ def test_with_races_detected_and_with_arithmetic_skipped(with_bitmma):
         (kernels.tcgen05, 128, 64, 24, "K = 24: must be a multiple of 16"),
     ],
 )
-def test_illegal_tiles_are_refused_when_the_kernel_is_traced(with_bitmma, kernel, m, n, k, said):
+def test_illegal_tiles_are_refused_when_the_kernel_is_traced(with_bitmma, kernel, m, n, k, message):
     with pytest.raises(bitmma.Error) as error:
         kernel(values((m, k), f16), values((k, n), f16, 1))
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 def test_types_that_no_instruction_multiplies(with_bitmma):

@@ -114,8 +114,8 @@ def product(a: str, m: int, n: int, k: int, block: tuple, **fields) -> dict:
 
 
 def cases() -> list[dict]:
-    found = []
-    add = lambda *args, **fields: found.append(product(*args, **fields))
+    launches = []
+    add = lambda *args, **fields: launches.append(product(*args, **fields))
     floats = ["f16", "bf16", "f32", "e4m3", "e5m2"]
     # wgmma and mma.sync by block and warps, of every type.
     for a in floats:
@@ -185,21 +185,23 @@ def cases() -> list[dict]:
         add("e4m3", 64, 64, 128, (64, 64, 64), c="f16", imprecise=imprecise)
     # Three dimensions.
     for a in floats:
-        found.append(launch("batched", a=a, b=a, c="f32", d="f32", batch=4, m=64, n=32, k=64, precision="tf32"))
-    found.append(launch("batched", a="f32", b="f32", c="f32", d="f32", batch=2, m=16, n=32, k=32, precision="ieee"))
-    found.append(launch("batched", a="f32", b="f32", c="f32", d="f32", batch=2, m=32, n=32, k=32, precision="tf32x3"))
+        launches.append(launch("batched", a=a, b=a, c="f32", d="f32", batch=4, m=64, n=32, k=64, precision="tf32"))
+    launches.append(launch("batched", a="f32", b="f32", c="f32", d="f32", batch=2, m=16, n=32, k=32, precision="ieee"))
+    launches.append(
+        launch("batched", a="f32", b="f32", c="f32", d="f32", batch=2, m=32, n=32, k=32, precision="tf32x3")
+    )
     # Scales outside of the dot, with and without contraction to fma.
     for a in ["e4m3", "f16"]:
         for fusion in [True, False]:
             for block in [(64, 64, 64), (32, 64, 64)]:
-                found.append(
+                launches.append(
                     launch("scaled", a=a, b=a, c=None, d="f32", m=64, n=64, k=256, block=list(block), fusion=fusion)
                 )
     # What follows a dot.
     for form in ["dot + c", "dot s + c", "c - dot s", "dot s - c", "c - dot", "dot used twice", "dot + dot"]:
         for a in ["f16", "e4m3"]:
             for fusion in [True, False]:
-                found.append(
+                launches.append(
                     launch(
                         "epilogue",
                         a=a,
@@ -241,11 +243,11 @@ def cases() -> list[dict]:
             "b_scaled": b not in plain,
         }
         for distribution in ["triangle", "specials"]:
-            found.append(launch("block_scaled", **fields, block=[64, 64, 128], distribution=distribution))
-        found.append(launch("block_scaled", **fields, block=[32, 64, 64], distribution="bits"))
+            launches.append(launch("block_scaled", **fields, block=[64, 64, 128], distribution=distribution))
+        launches.append(launch("block_scaled", **fields, block=[32, 64, 64], distribution="bits"))
     for fast_math in [False, True]:
         for a_scaled, b_scaled in [(True, False), (False, True)]:
-            found.append(
+            launches.append(
                 launch(
                     "block_scaled",
                     a="e4m3",
@@ -264,7 +266,7 @@ def cases() -> list[dict]:
             )
     for block in [(32, 64, 64), (64, 32, 64)]:
         for a_scaled, b_scaled in [(True, True), (True, False), (False, True)]:
-            found.append(
+            launches.append(
                 launch(
                     "block_scaled",
                     a="e4m3",
@@ -283,7 +285,9 @@ def cases() -> list[dict]:
     # Two dots, the second of the first's rounded result.
     for a in ["f16", "bf16"]:
         for m in [64, 32]:
-            found.append(launch("two_dots", a=a, b=a, c=None, d="f32", m=m, n=128, k=64, heads=64, block=[m, 64, 64]))
+            launches.append(
+                launch("two_dots", a=a, b=a, c=None, d="f32", m=m, n=128, k=64, heads=64, block=[m, 64, 64])
+            )
     # Operands widened in the kernel.
     casts = [
         ("s8", "s8", "fp16"),
@@ -301,11 +305,11 @@ def cases() -> list[dict]:
     ]
     for a, b, to in casts:
         for block in [(64, 64, 64), (32, 64, 64)]:
-            found.append(launch("cast", a=a, b=b, c="f32", d="f32", m=64, n=64, k=128, block=list(block), to=to))
+            launches.append(launch("cast", a=a, b=b, c="f32", d="f32", m=64, n=64, k=128, block=list(block), to=to))
     # More of what follows a dot.
     for form in ["named dot + c", "dot from zeros + c", "c c + dot s", "dot s - c c", "dot s + dot s"]:
         for a in ["f16", "e4m3"]:
-            found.append(
+            launches.append(
                 launch(
                     "epilogue",
                     a=a,
@@ -324,9 +328,9 @@ def cases() -> list[dict]:
     more = {"c": "f32", "d": "f32", "m": 64, "n": 64, "fast_math": False, "a_scaled": True, "b_scaled": True}
     for block in [[64, 64, 64], [32, 64, 64]]:
         for a, b in [("e4m3", "e4m3"), ("e2m1", "e2m1")]:
-            found.append(launch("block_scaled", a=a, b=b, k=256, block=block, added=True, **more))
+            launches.append(launch("block_scaled", a=a, b=b, k=256, block=block, added=True, **more))
         for a, b in [("e4m3", "e4m3"), ("e5m2", "e2m1"), ("e4m3", "f16")]:
-            found.append(
+            launches.append(
                 launch(
                     "block_scaled",
                     a=a,
@@ -338,16 +342,16 @@ def cases() -> list[dict]:
                     **{**more, "b_scaled": b != "f16"},
                 )
             )
-        found.append(launch("block_scaled", a="e2m1", b="e2m1", k=256, block=block, size=16, **more))
-        found.append(
+        launches.append(launch("block_scaled", a="e2m1", b="e2m1", k=256, block=block, size=16, **more))
+        launches.append(
             launch("block_scaled", a="e2m1", b="bf16", k=256, block=block, size=16, **{**more, "b_scaled": False})
         )
-    found.append(launch("block_scaled", a="e4m3", b="e4m3", k=64, block=[64, 64, 32], **more))
-    found.append(launch("block_scaled", a="e4m3", b="e4m3", k=64, block=[32, 32, 32], **more))
-    found.append(launch("block_scaled", a="e2m1", b="e2m1", k=64, block=[32, 32, 32], **more))
-    for number, case in enumerate(found):
+    launches.append(launch("block_scaled", a="e4m3", b="e4m3", k=64, block=[64, 64, 32], **more))
+    launches.append(launch("block_scaled", a="e4m3", b="e4m3", k=64, block=[32, 32, 32], **more))
+    launches.append(launch("block_scaled", a="e2m1", b="e2m1", k=64, block=[32, 32, 32], **more))
+    for number, case in enumerate(launches):
         case["seed"] = 1000 + number
-    return found
+    return launches
 
 
 def name_of(case: dict) -> str:

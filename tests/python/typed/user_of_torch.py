@@ -15,6 +15,11 @@ assert_type(bitmma.gemm(x, x, "flat", bias=x), torch.Tensor)
 assert_type(bitmma.gemm(x, x, return_plan=True), tuple[torch.Tensor, bitmma.Plan])
 assert_type(bitmma.matmul(x, x, target="H100"), torch.Tensor)
 assert_type(bitmma.tile(x), torch.Tensor)
+assert_type(bitmma.quantize(x, "te_nvfp4").codes, torch.Tensor)
+assert_type(
+    bitmma.quantized_gemm(bitmma.quantize(x, "te_nvfp4"), bitmma.quantize(x, "te_nvfp4"), target="sm_100a"),
+    torch.Tensor,
+)
 assert_type(math.ex2(x), torch.Tensor)
 assert_type(math.mul(x, x), torch.Tensor)
 assert_type(math.c("expf", x), torch.Tensor)
