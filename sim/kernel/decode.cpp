@@ -142,6 +142,7 @@ uint32_t Decoder::special(const std::string& name) {
   const SpecialRegister* const row = special_register(name);
   if (!row) refuse(fmt::format("special register {}", name));
   if (row->is_chance) program_.chance = row->name;
+  if (row->is_cooperative) program_.workspace = row->name;
   if (row->changes) {
     const uint32_t slot = scratch(row->bits / 8 * lanes);
     Op& op = emit(row->bits > 32 ? read_special<uint64_t> : read_special<uint32_t>);
