@@ -604,6 +604,7 @@ typedef struct bitmma_launch {
   char* warnings;
   size_t warnings_size;
   size_t* warnings_length;  // without the final zero; may be NULL
+  int cooperative;          // 1: all blocks run together, as cuLaunchCooperativeKernel: they may wait for each other
 } bitmma_launch;
 // Runs the grid. BITMMA_ERROR_INVALID: wrong arguments, or an error of the kernel, with its block, thread and line of
 // the PTX. Memory is then as the kernel left it. thread_instructions may be NULL.

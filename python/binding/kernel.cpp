@@ -171,10 +171,11 @@ nb::tuple launch_kernel(const PtxEntry& kernel, const nb::tuple& grid, const nb:
                         const std::optional<nb::tuple>& cluster, int64_t shared_bytes, const nb::list& arguments,
                         int threads, bool checks, const std::optional<nb::tuple>& trace, BoundMemory* memory,
                         const std::optional<nb::bytes>& parameters, const std::string& races,
-                        const std::optional<uint64_t>& clock) {
+                        const std::optional<uint64_t>& clock, bool cooperative) {
   Launch call{.grid = extents_in(grid),
               .block = extents_in(block),
               .dynamic_shared_bytes = shared_bytes,
+              .cooperative = cooperative,
               .threads = threads,
               .checks = checks,
               .races = race_check_named(races),
@@ -366,7 +367,7 @@ void bind_kernel(nb::module_& module) {
       .def_prop_ro("local_bytes", &PtxEntry::local_bytes);
   module.def("kernel_launch", launch_kernel, "kernel"_a, "grid"_a, "block"_a, "cluster"_a.none(), "shared_bytes"_a,
              "arguments"_a, "threads"_a, "checks"_a, "trace"_a.none(), "memory"_a.none(), "parameters"_a.none(),
-             "races"_a, "clock"_a.none());
+             "races"_a, "clock"_a.none(), "cooperative"_a);
   module.def(
       "encode_tensor_map",
       [](uint64_t address, int element_bytes, std::vector<int64_t> sizes, std::vector<int64_t> strides_bytes,

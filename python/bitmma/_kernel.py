@@ -316,6 +316,7 @@ class Launcher:
         parameters: Any = None,
         races: str = "fault",
         clock: int | None = None,
+        cooperative: bool = False,
     ) -> list[Step]:
         """Runs the grid, and returns the steps of one thread of one block, instruction by instruction.
 
@@ -328,7 +329,7 @@ class Launcher:
             raise refuse("lines", shown(lines), "two lines of the PTX: the first and the last")
         first, last = (1, _most) if lines is None else (count_of(line, "lines") for line in lines)
         trace = (_three(block, "block", 0), _three(thread, "thread", 0), first, last, 0, 1)
-        launched = self._launch(arguments, cluster, 1, checks, trace, memory, parameters, races, clock)
+        launched = self._launch(arguments, cluster, 1, checks, trace, memory, parameters, races, clock, cooperative)
         return [Step._of(step) for step in launched[3]]
 
     def debug(
@@ -344,6 +345,7 @@ class Launcher:
         parameters: Any = None,
         races: str = "fault",
         clock: int | None = None,
+        cooperative: bool = False,
     ) -> Stop:
         """Runs the grid until a thread has run an instruction of a PTX line, and returns its registers at that point.
         Memory is then as the kernel left it.
@@ -361,7 +363,9 @@ class Launcher:
             count_of(line, "line", 1),
             count_of(time, "time", 1),
         )
-        _, _, stopped, steps, _ = self._launch(arguments, cluster, 1, checks, trace, memory, parameters, races, clock)
+        _, _, stopped, steps, _ = self._launch(
+            arguments, cluster, 1, checks, trace, memory, parameters, races, clock, cooperative
+        )
         if not stopped:
             raise refuse("line", shown(line), f"a line that the thread runs {time} time{'' if time == 1 else 's'}")
         registers: dict[str, Any] = {}
@@ -379,6 +383,7 @@ class Launcher:
         parameters: Any = None,
         races: str = "fault",
         clock: int | None = None,
+        cooperative: bool = False,
         prints: bool = True,
     ) -> int:
         """Runs the grid. Arrays (NumPy, torch on the CPU) are read and written in place; numbers are converted to the
@@ -392,13 +397,14 @@ class Launcher:
                      buffer has them. Pointers, also in structures, are addresses of `memory`
         races        "fault", "warning" or "off": what a race in shared memory causes
         clock        where %clock64, %globaltimer and their like begin; without it a kernel that reads them is refused
+        cooperative  all blocks run together, as cuLaunchCooperativeKernel: they may wait for each other
         prints       write what the kernel prints to sys.stdout
 
         Raises Error for arguments that do not fit, and for faults of the kernel, with the thread and the PTX line: an
         access that is out of bounds, misaligned or unwritten, a race, a deadlock.
         """
         instructions, warned, _, _, printed = self._launch(
-            arguments, cluster, threads, checks, None, memory, parameters, races, clock
+            arguments, cluster, threads, checks, None, memory, parameters, races, clock, cooperative
         )
         if printed and prints:
             sys.stdout.write(printed.decode(errors="replace"))
@@ -454,6 +460,7 @@ class Launcher:
         parameters: Any,
         races: str,
         clock: int | None,
+        cooperative: bool,
     ) -> tuple[int, list[str], bool, list[Any], bytes]:
         if memory is not None and not isinstance(memory, Memory):
             raise refuse("memory", shown(memory), "a bitmma.Memory")
@@ -477,6 +484,7 @@ class Launcher:
                 data,
                 races,
                 None if clock is None else count_of(clock, "clock"),
+                flag_of(cooperative, "cooperative"),
             )
         return done
 

@@ -39,13 +39,14 @@ LaunchPlan parse_launch_plan(std::string_view json) {
   if (launches.empty()) reader.refuse("launches", "a list of launches");
   for (size_t i = 0; i < launches.size(); ++i) {
     const JsonReader row(launches[i], fmt::format("launches[{}]", i));
-    row.require_keys({"entry", "grid", "block", "cluster", "shared_bytes", "arguments"});
+    row.require_keys({"entry", "grid", "block", "cluster", "shared_bytes", "cooperative", "arguments"});
     LaunchPlan::Launch launch;
     if (row.has("entry")) launch.entry = row.text("entry");
     if (row.has("grid")) launch.grid = launch_extents(row, "grid");
     if (row.has("block")) launch.block = launch_extents(row, "block");
     if (row.has("cluster")) launch.cluster = launch_extents(row, "cluster");
     if (row.has("shared_bytes")) launch.dynamic_shared_bytes = row.number("shared_bytes", most_launch_extent);
+    if (row.has("cooperative")) launch.cooperative = row.flag("cooperative");
     launch.arguments = row.texts("arguments", most_launch_arguments);
     plan.launches.push_back(std::move(launch));
   }

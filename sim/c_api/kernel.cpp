@@ -187,6 +187,7 @@ bitmma_status bitmma_kernel_launch(const bitmma_kernel* kernel, const bitmma_lau
     Launch call{.grid = extents_of(from.grid),
                 .block = extents_of(from.block),
                 .dynamic_shared_bytes = from.dynamic_shared_bytes,
+                .cooperative = from.cooperative != 0,
                 .threads = threads_of(from.threads),
                 .checks = from.no_checks == 0,
                 .races = race_check_of(from.races)};

@@ -142,6 +142,7 @@ uint32_t Decoder::special(const std::string& name) {
   const SpecialRegister* const row = special_register(name);
   if (!row) refuse(fmt::format("special register {}", name));
   if (row->is_chance) program_.chance = row->name;
+  if (row->is_cooperative) program_.workspace = row->name;
   if (row->changes) {
     const uint32_t slot = scratch(row->bits / 8 * lanes);
     Op& op = emit(row->bits > 32 ? read_special<uint64_t> : read_special<uint32_t>);
@@ -157,6 +158,27 @@ uint32_t Decoder::special(const std::string& name) {
   return entry->second;
 }
 
+void Decoder::require_whole(const Operand& operand) const {
+  if (operand.negated) refuse("a negated operand here");
+  if (!operand.selector.empty()) refuse(fmt::format("with .{} of a register", operand.selector));
+}
+
+uint32_t Decoder::read_part(const Operand& operand, Type type) {
+  note(operand, false);
+  Operand whole = operand;
+  whole.negated = false;
+  whole.selector.clear();
+  return slot_as(whole, type);
+}
+
+uint32_t Decoder::write_part(const Operand& operand, Type type) {
+  if (operand.kind != Kind::reg || operand.negated) refuse("a result that is not a register");
+  note(operand, true);
+  Operand whole = operand;
+  whole.selector.clear();
+  return slot_as(whole, type);
+}
+
 void Decoder::note(const Operand& operand, bool writes) const {
   if (operand.kind == Kind::reg) (writes ? written_ : read_).push_back(&operand);
 }
@@ -170,7 +192,7 @@ uint32_t Decoder::slot_as(const Operand& operand, Type type) {
   const int bits = info(type).bits, bytes = bits > 32 ? 8 : 4;
   switch (operand.kind) {
     case Kind::reg: {
-      if (operand.negated) refuse("a negated operand here");
+      require_whole(operand);
       const Type own = type_of(operand);
       const bool fits = own != Type::pred && type != Type::pred && (info(own).bits > 64) == (bits > 64) &&
                         (info(own).bits > 32) == (bits > 32);
@@ -222,7 +244,7 @@ uint32_t Decoder::slot_as(const Operand& operand, Type type) {
 uint32_t Decoder::slot_of_any_width(const Operand& operand, int& bits) const {
   const Type own = type_of(operand);
   if (own == Type::pred) refuse("a predicate as a number");
-  if (operand.negated) refuse("a negated operand here");
+  require_whole(operand);
   bits = info(own).bits > 64 ? 128 : info(own).bits > 32 ? 64 : 32;
   return slot_of(operand.reg);
 }

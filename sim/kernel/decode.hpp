@@ -72,6 +72,9 @@ class Decoder {
   uint32_t read(const Operand& operand, Type type);
   /// The same for a register that may be wider or narrower than the type; `bits` receives its width.
   uint32_t read_wide(const Operand& operand, Type type, int& bits);
+  /// The slot of a register of which the instruction takes a part, or the negative value.
+  uint32_t read_part(const Operand& operand, Type type);
+  uint32_t write_part(const Operand& operand, Type type);
   /// The slot of a predicate or of a constant 0 or 1.
   uint32_t read_mask(const Operand& operand);
   uint32_t write(const Operand& operand, Type type);
@@ -115,6 +118,7 @@ class Decoder {
   void note_variables(const Operand& operand);
   void decode_instruction(const PtxInstruction& instruction);
   void note(const Operand& operand, bool writes) const;
+  void require_whole(const Operand& operand) const;
   /// The slot of a register or constant, without a note of its role.
   uint32_t slot_as(const Operand& operand, Type type);
   uint32_t slot_of_any_width(const Operand& operand, int& bits) const;

@@ -20,12 +20,16 @@ struct Level {
   int reconverge = -1, pc = 0;
   Mask mask = 0;
   bool is_parent = false;
+
+  bool operator==(const Level&) const = default;
 };
 
 /// Lanes parked at an instruction that all lanes must reach together.
 struct Parked {
   int pc = 0;
   Mask mask = 0;
+
+  bool operator==(const Parked&) const = default;
 };
 
 class Divergence {
@@ -74,6 +78,8 @@ class Divergence {
   /// The lanes that wait at such an instruction.
   Mask parked() const;
 
+  bool operator==(const Divergence&) const = default;
+
  private:
   /// Lanes that run apart from the active ones.
   struct Apart {
@@ -81,6 +87,8 @@ class Divergence {
     Mask active = 0;
     int reconverge = -1;
     std::vector<Level> levels = {};
+
+    bool operator==(const Apart&) const = default;
   };
   /// Makes the first of those apart the active lanes. False if there are none.
   bool load_apart();
@@ -90,6 +98,8 @@ class Divergence {
     int pc = 0, reconverge = -1;
     Mask mask = 0;
     std::size_t levels = 0;
+
+    bool operator==(const Call&) const = default;
   };
 
   std::vector<Level> levels_ = {};

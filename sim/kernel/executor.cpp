@@ -13,6 +13,7 @@
 #include "bitmma/core/text.hpp"
 #include "calls.hpp"
 #include "flow.hpp"
+#include "repetition.hpp"
 #include "unwritten.hpp"
 
 namespace bitmma::kernel {
@@ -20,6 +21,8 @@ namespace {
 
 constexpr uint64_t quantum = 1 << 16;  // instructions that a warp runs before the next one gets its turn
 constexpr int most_long_turns = 4;     // whole turns of some lanes of a warp, after which the others wait no longer
+// What a warp of a cooperative launch that gives way has used of its turn: one that spins has many short turns.
+constexpr uint64_t steps_of_yield = quantum / 64;
 
 std::string print_place(const Program& program, int instruction) {
   if (instruction < 0) return "the kernel's end";
@@ -65,25 +68,71 @@ class Executor::State {
       cta.warpgroups.resize((warps + 3) / 4);
     }
     cluster_.heap = memory.heap;
+    cluster_.workspace = memory.workspace;
+    has_other_threads_ = memory.has_other_threads;
+    repetitions_.resize(cluster_.ctas.size() * warps);
     files_.resize(cluster_.ctas.size() * warps * program.file_bytes + 64);
   }
 
-  /// Runs the cluster `id`; `index` is its position in the order of all clusters. Throws PlacedFault.
   void run(const std::array<int64_t, 3>& id, size_t index, ClusterQueue& queue) {
+    begin(id, index, queue);
+    Rounds rounds;
+    while (run_round(++rounds.count)) {
+      rounds.end(changes());
+      if (!has_other_threads_ && is_stuck(rounds)) report_stuck();
+    }
+  }
+
+  void begin(const std::array<int64_t, 3>& id, size_t index, ClusterQueue& queue) {
     cluster_.index = index;
     cluster_.queue = &queue;
+    rounds_in_vain_ = 0;
+    for (Repetition& repetition : repetitions_) repetition.reset();
     begin(id);
+  }
+
+  bool run_round(uint64_t round) {
     try {
-      run_warps();
-      if (!cluster_.printed.empty()) printed_.emplace_back(index, std::exchange(cluster_.printed, {}));
+      if (run_warps(round)) return true;
     } catch (const KernelFault& fault) {
-      throw PlacedFault{index, place(fault)};
+      throw PlacedFault{cluster_.index, place(fault)};
     } catch (const Error& error) {
       Violation violation = error.violations().front();
       violation.field = fmt::format("{}, {}: {}", print_block(*current_->cta),
                                     print_place(program_, instruction_of(*current_)), violation.field);
-      throw PlacedFault{index, violation};
+      throw PlacedFault{cluster_.index, violation};
     }
+    if (!cluster_.printed.empty()) printed_.emplace_back(cluster_.index, std::exchange(cluster_.printed, {}));
+    return false;
+  }
+
+  uint64_t changes() const { return cluster_.changes + cluster_.phases; }
+
+  bool is_stuck(const Rounds& rounds) const {
+    if (rounds.count <= rounds.newest_change + 2) return false;
+    return for_all_warps([&](const Warp& warp) {
+      return warp.status != WarpStatus::ready || warp.waits ||
+             repetitions_[static_cast<size_t>(warp.number)].repeats_since(rounds.newest_change);
+    });
+  }
+
+  [[noreturn]] void report_stuck() {
+    for (Cta& cta : cluster_.ctas) {
+      for (Warp& warp : cta.warps) {
+        if (warp.status != WarpStatus::ready || warp.waits) continue;
+        current_ = &warp;
+        const KernelFault stuck{
+            .code = ViolationCode::deadlock,
+            .lane = warp.active == 0 ? -1 : __builtin_ctz(warp.active),
+            .seen = fmt::format("a loop that never ends, at {}", print_place(program_, instruction_of(warp))),
+            .expected = "a loop that another thread ends",
+            .fix = launch_.cooperative ? "all blocks run, and all of them wait"
+                                       : "if it waits for another block, all have to run together: bitmma run "
+                                         "--cooperative, cooperative=True in Python"};
+        throw PlacedFault{cluster_.index, place(stuck)};
+      }
+    }
+    report_deadlock();
   }
 
   uint64_t thread_instructions() const { return thread_instructions_; }
@@ -179,34 +228,41 @@ class Executor::State {
     cta.tracer = &tracer_;
   }
 
-  void run_warps() {
-    int rounds_in_vain = 0;
-    for (;;) {
-      bool any_ready = false, all_done = true, all_wait = true;
-      const uint64_t phases = cluster_.phases;
-      for (Cta& cta : cluster_.ctas) {
-        for (Warp& warp : cta.warps) {
-          all_done = all_done && warp.status == WarpStatus::done;
-          if (warp.status != WarpStatus::ready) continue;
-          any_ready = true;
-          current_ = &warp;
-          warp.waits = false;
-          if (cta.tracer && cta.tracer->warp == &warp) run_warp<true>(warp);
-          else run_warp<false>(warp);
-          all_wait = all_wait && (warp.waits || warp.status == WarpStatus::at_barrier ||
-                                  warp.status == WarpStatus::at_cluster_barrier);
-          if (warp.steps <= launch_.most_steps) continue;
-          fault(ViolationCode::deadlock, -1,
-                fmt::format("warp {} has run {} instructions and has reached {}", warp.index, warp.steps,
-                            print_place(program_, instruction_of(warp))),
-                "a kernel that ends", "a loop may wait for another block, but bitmma runs that block later");
-        }
+  template <typename Body>
+  bool for_all_warps(const Body& body) const {
+    return std::ranges::all_of(cluster_.ctas, [&](const Cta& cta) { return std::ranges::all_of(cta.warps, body); });
+  }
+
+  /// A turn of each warp that can run. False if all have ended.
+  bool run_warps(uint64_t round) {
+    bool any_ready = false, all_done = true, all_wait = true;
+    const uint64_t phases = cluster_.phases;
+    for (Cta& cta : cluster_.ctas) {
+      for (Warp& warp : cta.warps) {
+        all_done = all_done && warp.status == WarpStatus::done;
+        if (warp.status != WarpStatus::ready) continue;
+        any_ready = true;
+        current_ = &warp;
+        warp.waits = false;
+        if (cta.tracer && cta.tracer->warp == &warp) run_warp<true>(warp, round);
+        else run_warp<false>(warp, round);
+        all_wait = all_wait && (warp.waits || warp.status == WarpStatus::at_barrier ||
+                                warp.status == WarpStatus::at_cluster_barrier);
+        if (warp.steps <= launch_.most_steps) continue;
+        fault(ViolationCode::deadlock, -1,
+              fmt::format("warp {} has run {} instructions and has reached {}", warp.index, warp.steps,
+                          print_place(program_, instruction_of(warp))),
+              "a kernel that ends",
+              launch_.cooperative ? ""
+                                  : "if a loop waits for another block, make the launch cooperative: bitmma otherwise "
+                                    "runs that block later");
       }
-      if (all_done) return;
-      // Only the cluster's own threads and copies complete a barrier.
-      rounds_in_vain = all_wait && cluster_.phases == phases ? rounds_in_vain + 1 : 0;
-      if (!any_ready || rounds_in_vain > 2) report_deadlock();
     }
+    if (all_done) return false;
+    // Only the cluster's own threads and copies complete a barrier.
+    rounds_in_vain_ = all_wait && cluster_.phases == phases ? rounds_in_vain_ + 1 : 0;
+    if (!any_ready || rounds_in_vain_ > 2) report_deadlock();
+    return true;
   }
 
   [[noreturn]] void report_deadlock() {
@@ -231,8 +287,14 @@ class Executor::State {
   }
 
   template <bool is_traced>
-  void run_warp(Warp& warp) {
-    if (run_turn<is_traced>(warp) || ++warp.long_turns < most_long_turns) return;
+  void run_warp(Warp& warp, uint64_t round) {
+    Repetition& repetition = repetitions_[static_cast<size_t>(warp.number)];
+    switch (run_turn<is_traced>(warp)) {
+      case Turn::waits: return repetition.reset();
+      case Turn::yields: return;
+      case Turn::whole: break;
+    }
+    if (++warp.long_turns < most_long_turns) return;
     // From the first time on that lanes run apart, they change with each turn.
     if (warp.take_turns()) {
       warp.long_turns = most_long_turns;
@@ -240,13 +302,15 @@ class Executor::State {
     } else {
       warp.long_turns = 0;
     }
+    repetition.note(warp, program_.file_bytes, round);
   }
 
-  /// False if the warp ran for all of its turn.
+  enum class Turn : uint8_t { whole, yields, waits };
+
   template <bool is_traced>
-  bool run_turn(Warp& warp) {
+  Turn run_turn(Warp& warp) {
     const Op* const ops = program_.ops.data();
-    const uint64_t end = warp.steps + quantum;
+    const uint64_t begin = warp.steps, end = begin + quantum - warp.used_steps;
     struct Count {
       uint64_t& total;
       uint64_t executed = 0;
@@ -257,7 +321,7 @@ class Executor::State {
     }
     while (warp.steps < end) {
       if (warp.pc == warp.reconverge) {
-        if (!next_level(warp)) return true;
+        if (!next_level(warp)) return Turn::waits;
         continue;
       }
       const Op& op = ops[warp.pc];
@@ -282,9 +346,14 @@ class Executor::State {
         if (warp.status == WarpStatus::ready || warp.status == WarpStatus::done) tell_step(op, ran_);
         else if ((ran_ >> tracer_.lane & 1) != 0) tracer_.pending = &op;
       }
-      if (!goes_on) return true;
+      if (!goes_on) return Turn::waits;
+      if (op.control != Control::yield || !launch_.cooperative || mask == 0) continue;
+      warp.used_steps += warp.steps - begin + steps_of_yield;
+      if (warp.used_steps < quantum) return Turn::yields;
+      break;
     }
-    return false;
+    warp.used_steps = 0;
+    return Turn::whole;
   }
 
   /// Reports the traced thread's step if the thread ran the Op and the Op is the last of its instruction.
@@ -369,6 +438,10 @@ class Executor::State {
         ++warp.pc;
         warp.waits = mask != 0 && (warp.mask_of(op.d) & mask) != mask;
         return !warp.waits;
+      case Control::yield:
+        if (mask != 0) op.run(warp, op, mask);
+        ++warp.pc;
+        return true;
       case Control::cluster_arrive: arrive_at_cluster(warp, mask); return true;
       case Control::cluster_wait: return wait_for_cluster(warp, mask);
       case Control::call:
@@ -520,6 +593,9 @@ class Executor::State {
   Mask ran_ = 0;  // lanes that ran the last control Op
   Tracer tracer_ = {};
   uint64_t thread_instructions_ = 0;
+  std::vector<Repetition> repetitions_ = {};  // of each warp
+  bool has_other_threads_ = false;
+  int rounds_in_vain_ = 0;
   std::vector<std::pair<size_t, std::string>> printed_ = {};
 };
 
@@ -530,6 +606,13 @@ Executor::~Executor() = default;
 BITMMA_IN_ENVIRONMENT void Executor::run(const std::array<int64_t, 3>& id, size_t index, ClusterQueue& queue) {
   state_->run(id, index, queue);
 }
+BITMMA_IN_ENVIRONMENT void Executor::begin(const std::array<int64_t, 3>& id, size_t index, ClusterQueue& queue) {
+  state_->begin(id, index, queue);
+}
+BITMMA_IN_ENVIRONMENT bool Executor::run_round(const Rounds& rounds) { return state_->run_round(rounds.count); }
+uint64_t Executor::changes() const { return state_->changes(); }
+bool Executor::is_stuck(const Rounds& rounds) const { return state_->is_stuck(rounds); }
+void Executor::report_stuck() { state_->report_stuck(); }
 uint64_t Executor::thread_instructions() const { return state_->thread_instructions(); }
 const Warnings& Executor::warnings() const { return state_->warnings(); }
 const std::vector<std::pair<size_t, std::string>>& Executor::printed() const { return state_->printed(); }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Runs one cluster of blocks: its warps in turn, with 32 lanes each in lock step.
+// Runs clusters of blocks, one after the other or, in a cooperative launch, in turn: their warps in turn, with 32 lanes
+// each in lock step.
 #pragma once
 
 #include <memory>
@@ -23,10 +24,24 @@ struct SharedByClusters {
   std::vector<uint64_t> variable_addresses = {};  // of each variable in .global memory
   std::vector<uint8_t> params = {};
   std::span<uint8_t> constants = {};
-  Heap* heap = nullptr;  // of kernels that call malloc
+  Heap* heap = nullptr;    // of kernels that call malloc
+  uint64_t workspace = 0;  // of a cooperative launch: its address
+  /// Whether clusters run on other host threads, which may change memory meanwhile.
+  bool has_other_threads = false;
 };
 
-/// Runs clusters one after the other. Its arguments must outlive it.
+/// Rounds in which each warp gets a turn, and the newest one that changed memory or ended a phase of a barrier.
+struct Rounds {
+  uint64_t count = 0, newest_change = 0, changes = 0;
+
+  /// `total`: the number of changes in all rounds.
+  void end(uint64_t total) {
+    if (total != changes) newest_change = count;
+    changes = total;
+  }
+};
+
+/// Runs a cluster, and the next one when it has ended. Its arguments must outlive it.
 class Executor {
  public:
   Executor(const Program& program, const Launch& launch, SharedByClusters& memory);
@@ -36,6 +51,17 @@ class Executor {
   /// Runs the cluster `id`; `index` is its position in the order of all clusters, and `queue` those that it may take
   /// over. Throws PlacedFault, and Stopped.
   void run(const std::array<int64_t, 3>& id, size_t index, ClusterQueue& queue);
+
+  /// The same in parts: other clusters run between the rounds.
+  void begin(const std::array<int64_t, 3>& id, size_t index, ClusterQueue& queue);
+  /// False if the cluster has ended.
+  bool run_round(const Rounds& rounds);
+  /// How often the cluster has changed memory or ended a phase of a barrier.
+  uint64_t changes() const;
+  /// Whether all warps of the cluster wait for others or repeat what they have done, if memory does not change.
+  bool is_stuck(const Rounds& rounds) const;
+  /// Throws the fault of such a cluster.
+  [[noreturn]] void report_stuck();
 
   uint64_t thread_instructions() const;
   const Warnings& warnings() const;

@@ -58,7 +58,7 @@ bool replace_known(Operand& operand, const Known& known) {
       return std::ranges::all_of(operand.elements, [&](Operand& element) { return replace_known(element, known); });
     case Kind::reg: {
       const auto entry = known.find(operand.reg);
-      if (entry == known.end()) return false;
+      if (entry == known.end() || !operand.selector.empty()) return false;
       operand = constant_operand(operand.negated ? entry->second ^ 1 : entry->second);
       return true;
     }

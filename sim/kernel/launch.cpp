@@ -10,6 +10,7 @@
 
 #include "../math/ieee_environment.hpp"
 #include "bitmma/core/bits.hpp"
+#include "bitmma/core/gpu.hpp"
 #include "bitmma/core/parallel.hpp"
 #include "bitmma/core/text.hpp"
 #include "executor.hpp"
@@ -136,6 +137,40 @@ void require_arguments(const PtxEntry& kernel, const Launch& launch, std::vector
   }
 }
 
+/// The blocks that a GPU of the target holds at a time, as far as their threads and shared memory limit them: ptxas
+/// decides on the registers. Nothing for a target whose number of multiprocessors is unknown.
+std::optional<int64_t> most_resident_blocks(const Program& program, const Launch& launch, int64_t threads) {
+  const auto multiprocessors = multiprocessors_of(program.target);
+  if (!multiprocessors) return std::nullopt;
+  // CUDA C++ Programming Guide, compute capability 9.0: of a multiprocessor.
+  constexpr int64_t most_blocks = 32, most_warps = 64, shared_bytes = 228 * 1024, reserved_bytes = 1024;
+  const int64_t warps = (threads + lanes - 1) / lanes,
+                shared = program.shared_bytes + launch.dynamic_shared_bytes + reserved_bytes;
+  return *multiprocessors * std::min({most_blocks, most_warps / warps, shared_bytes / shared});
+}
+
+/// A cooperative launch has room for its blocks, in the GPU and in bitmma's memory.
+void require_residence(const Program& program, const Launch& launch, std::vector<Violation>& violations) {
+  const int64_t blocks = launch.grid[0] * launch.grid[1] * launch.grid[2],
+                threads = launch.block[0] * launch.block[1] * launch.block[2];
+  const std::array<int64_t, 3>& cluster = *launch.cluster;
+  const auto refuse = [&](std::string field, std::string seen, std::string expected, std::string fix) {
+    violations.push_back({.code = ViolationCode::too_large,
+                          .field = std::move(field),
+                          .seen = std::move(seen),
+                          .expected = std::move(expected),
+                          .fix = std::move(fix)});
+  };
+  if (const auto most = most_resident_blocks(program, launch, threads); most && blocks > *most)
+    return refuse("grid", fmt::format("{} blocks of a cooperative launch", blocks),
+                  fmt::format("at most {}, which the GPU holds at a time", *most),
+                  "launch fewer blocks, each of which does more");
+  const int64_t bytes = executor_bytes(program, launch);
+  if (const int64_t clusters = blocks / (cluster[0] * cluster[1] * cluster[2]); clusters > launch.most_bytes / bytes)
+    refuse("memory", fmt::format("{} times {} bytes of registers, shared and local memory", clusters, bytes),
+           fmt::format("at most {} together", launch.most_bytes), "fewer or smaller blocks, or a higher limit");
+}
+
 void require_launch(const PtxEntry& kernel, const Launch& launch) {
   const Program& program = kernel.program();
   std::vector<Violation> violations;
@@ -188,12 +223,47 @@ void require_launch(const PtxEntry& kernel, const Launch& launch) {
          .field = "clock",
          .seen = fmt::format("a kernel that reads {}, whose value varies from run to run", program.chance),
          .fix = "with a clock such as 0 it gets values that do not vary"});
+  if (!program.workspace.empty() && !launch.cooperative)
+    violations.push_back({.code = ViolationCode::missing_argument,
+                          .field = "cooperative",
+                          .seen = fmt::format("a kernel that reads {}, as this_grid().sync() does", program.workspace),
+                          .expected = "a cooperative launch",
+                          .fix = "its blocks wait for each other, so all have to run together"});
+  if (launch.cooperative && program.takes_clusters)
+    violations.push_back({.code = ViolationCode::not_together,
+                          .field = "cooperative",
+                          .seen = "clusterlaunchcontrol.try_cancel",
+                          .expected = "blocks that have not begun"});
   if (launch.threads < 1) refuse("threads", std::to_string(launch.threads), "1 or more");
   if (const int64_t bytes = executor_bytes(program, launch); violations.empty() && bytes > launch.most_bytes)
     refuse("memory", fmt::format("{} bytes of registers, shared and local memory of a cluster", bytes),
            fmt::format("at most {}", launch.most_bytes), "a smaller block or cluster, or a higher limit");
+  if (launch.cooperative && violations.empty()) require_residence(program, launch, violations);
   if (!violations.empty()) throw Error(std::move(violations));
 }
+
+/// The memory that the driver gives a cooperative launch: the number of its bytes, and the word of the barrier at which
+/// blocks wait, both 32 bits. Source: cooperative_groups/details/driver_abi.h of CUDA 13.0.
+class Workspace {
+ public:
+  Workspace(Memory& device, bool is_needed) : device_(device) {
+    if (!is_needed) return;
+    constexpr std::array<uint32_t, 2> words{8, 0};
+    address_ = device_.allocate(sizeof words, "the workspace of the cooperative launch");
+    device_.write(address_, std::bit_cast<std::array<uint8_t, sizeof words>>(words));
+  }
+  ~Workspace() {
+    if (address_ != 0) device_.free(address_);
+  }
+  Workspace(const Workspace&) = delete;
+  Workspace& operator=(const Workspace&) = delete;
+
+  uint64_t address() const { return address_; }
+
+ private:
+  Memory& device_;
+  uint64_t address_ = 0;
+};
 
 }  // namespace
 }  // namespace kernel
@@ -228,6 +298,8 @@ LaunchReport launch(const PtxEntry& kernel, const Launch& call) {
   memory.variable_addresses = variables.addresses;
   memory.constants = variables.constants;
   if (program.has_heap) memory.heap = &device.contents().device_heap(device);
+  const Workspace workspace(device, launch.cooperative && !program.workspace.empty());
+  memory.workspace = workspace.address();
   memory.regions = device.contents().regions(launch.checks);
   if (!launch.checks) device.contents().forget_states();  // what it writes will be unknown
   std::vector<GlobalRegion>& regions = memory.regions;
@@ -237,7 +309,7 @@ LaunchReport launch(const PtxEntry& kernel, const Launch& call) {
   const int64_t clusters = grid[0] * grid[1] * grid[2];
   // Atomics order blocks: these run one after another.
   std::vector<std::unique_ptr<BlockUses>> uses;
-  const bool runs_in_order = program.has_atomics || program.has_heap;
+  const bool runs_in_order = program.has_atomics || program.has_heap || launch.cooperative;
   const bool run_in_any_order = clusters > 1 && !runs_in_order;
   for (GlobalRegion& region : regions) {
     if (launch.checks && run_in_any_order && region.size > 0)
@@ -246,6 +318,7 @@ LaunchReport launch(const PtxEntry& kernel, const Launch& call) {
   const int64_t fitting = launch.most_bytes / std::max<int64_t>(executor_bytes(program, launch), 1);
   const int threads =
       runs_in_order || launch.trace ? 1 : static_cast<int>(std::clamp<int64_t>(fitting, 1, launch.threads));
+  memory.has_other_threads = threads > 1 && clusters > 1;
   std::mutex mutex;
   std::vector<std::unique_ptr<Executor>> free;
   std::optional<PlacedFault> first;
@@ -253,6 +326,10 @@ LaunchReport launch(const PtxEntry& kernel, const Launch& call) {
   // A cluster that takes over others does so within its queue, so that their number of threads changes nothing.
   const auto queues = program.takes_clusters ? std::min<size_t>(most_queues, static_cast<size_t>(clusters))
                                              : static_cast<size_t>(clusters);
+  const auto id_of = [&](size_t index) -> std::array<int64_t, 3> {
+    const auto cluster = static_cast<int64_t>(index);
+    return {cluster % grid[0], cluster / grid[0] % grid[1], cluster / (grid[0] * grid[1])};
+  };
   const auto run_cluster = [&](size_t index, ClusterQueue& queue) {
     std::unique_ptr<Executor> executor;
     {
@@ -261,11 +338,9 @@ LaunchReport launch(const PtxEntry& kernel, const Launch& call) {
       if (!free.empty()) executor = std::move(free.back()), free.pop_back();
     }
     if (!executor) executor = std::make_unique<Executor>(program, launch, memory);
-    const auto cluster = static_cast<int64_t>(index);
-    const std::array<int64_t, 3> id{cluster % grid[0], cluster / grid[0] % grid[1], cluster / (grid[0] * grid[1])};
     const math::IeeeEnvironment environment;
     try {
-      executor->run(id, index, queue);
+      executor->run(id_of(index), index, queue);
     } catch (PlacedFault& fault) {
       const std::lock_guard lock(mutex);
       if (!first || fault.cluster < first->cluster) first = std::move(fault);
@@ -276,10 +351,39 @@ LaunchReport launch(const PtxEntry& kernel, const Launch& call) {
     const std::lock_guard lock(mutex);
     free.push_back(std::move(executor));
   };
-  parallel_for(queues, threads, [&](size_t number) {
-    ClusterQueue queue{.next = number, .step = queues, .end = static_cast<size_t>(clusters)};
-    while (const auto index = queue.take()) run_cluster(*index, queue);
-  });
+  /// All clusters in turn, until each has ended.
+  const auto run_together = [&] {
+    const math::IeeeEnvironment environment;
+    ClusterQueue none;
+    for (size_t index = 0; index < static_cast<size_t>(clusters); ++index)
+      free.emplace_back(std::make_unique<Executor>(program, launch, memory))->begin(id_of(index), index, none);
+    std::vector<Executor*> running;
+    for (const auto& executor : free) running.push_back(executor.get());
+    Rounds rounds;
+    while (!running.empty()) {
+      ++rounds.count;
+      std::erase_if(running, [&](Executor* executor) { return !executor->run_round(rounds); });
+      uint64_t changes = 0;
+      for (const auto& executor : free) changes += executor->changes();
+      rounds.end(changes);
+      if (!running.empty() && std::ranges::all_of(running, [&](Executor* each) { return each->is_stuck(rounds); }))
+        running.front()->report_stuck();
+    }
+  };
+  if (launch.cooperative) {
+    try {
+      run_together();
+    } catch (PlacedFault& fault) {
+      first = std::move(fault);
+    } catch (const Stopped&) {
+      report.was_stopped = true;
+    }
+  } else {
+    parallel_for(queues, threads, [&](size_t number) {
+      ClusterQueue queue{.next = number, .step = queues, .end = static_cast<size_t>(clusters)};
+      while (const auto index = queue.take()) run_cluster(*index, queue);
+    });
+  }
   if (first) throw Error(first->violation);
   std::map<size_t, std::string_view> printed;
   for (const auto& executor : free) {

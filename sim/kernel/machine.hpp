@@ -50,6 +50,7 @@ enum class Control : uint8_t {
   cluster_wait,    // barrier.cluster.wait
   call,            // of a subroutine: `details` points to SubroutineCall
   return_,         // ret of a subroutine
+  yield,           // in a cooperative launch other warps and blocks run behind it
 };
 
 /// How setp combines a comparison with the predicate in slot c.
@@ -233,6 +234,7 @@ struct Warp : Divergence {
   std::array<uint32_t, lanes> stack_bytes = {};  // of alloca
   uint64_t carry = 0;                            // CC.CF of each lane
   uint64_t steps = 0;
+  uint64_t used_steps = 0;                   // of a turn that others have interrupted
   int long_turns = 0;                        // whole turns in a row
   std::vector<Activation> activations = {};  // the innermost last
 
@@ -349,6 +351,8 @@ struct Cluster {
   size_t index = 0;  // in the order of all clusters
   Warnings warnings = {};
   uint64_t phases = 0;                   // number of completed phases of barriers and mbarriers
+  uint64_t changes = 0;                  // number of accesses that may have changed memory
+  uint64_t workspace = 0;                // of a cooperative launch: its address in global memory
   std::vector<uint32_t> arriving = {};   // epochs that the arrivals at barrier.cluster make visible
   std::vector<uint32_t> completed = {};  // epochs of the last completed phase
   std::vector<uint32_t> fenced = {};     // for each warp: its newest epoch covered by a fence.proxy.async
@@ -384,12 +388,13 @@ struct Program {
   /// accumulators of wgmma.mma_async.
   std::vector<std::vector<int>> reads = {}, writes = {};
   bool has_tensor_memory = false;
-  bool has_stack = false;        // alloca: each thread has most_stack_bytes of local memory behind its variables
-  bool has_heap = false;         // malloc and free
-  bool takes_clusters = false;   // clusterlaunchcontrol.try_cancel
-  std::string_view chance = {};  // a special register whose value varies from run to run
-  bool has_atomics = false;      // on global memory
-  bool order_matters = false;    // some atomics add floating-point numbers in global memory
+  bool has_stack = false;           // alloca: each thread has most_stack_bytes of local memory behind its variables
+  bool has_heap = false;            // malloc and free
+  bool takes_clusters = false;      // clusterlaunchcontrol.try_cancel
+  std::string_view chance = {};     // a special register whose value varies from run to run
+  std::string_view workspace = {};  // a special register that holds the address of a cooperative launch's workspace
+  bool has_atomics = false;         // on global memory
+  bool order_matters = false;       // some atomics add floating-point numbers in global memory
 };
 
 // Memory of a warp. Every access checks alignment and bounds; shared memory also checks for races with other warps.

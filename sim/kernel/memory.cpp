@@ -311,6 +311,7 @@ uint8_t* locate(Warp& warp, const Op& op, int lane, Space space, uint64_t addres
     else space = Space::global;
   }
   Cta& cta = *warp.cta;
+  cta.cluster->changes += kind != AccessKind::read;
   switch (space) {
     case Space::shared: return in_shared(warp, op, lane, address, bytes, kind, data);
     case Space::local: return in_local(warp, op, lane, address, bytes, kind);
@@ -484,6 +485,7 @@ bool locate_all(Warp& warp, const Op& op, Mask mask, const Address& address, int
   if (bytes % static_cast<int>(SharedUses::word) != 0 || warp.unwritten) return false;
   std::array<uint64_t, lanes> all;
   const auto space = addresses_of(warp, mask, address, bytes, all);
+  warp.cta->cluster->changes += kind != AccessKind::read;
   if (space == Space::shared) {
     if (kind == AccessKind::write && has_equals(mask, all, *std::ranges::min_element(all), bytes)) return false;
     return locate_all_shared(warp, op, mask, all, bytes, kind, places);

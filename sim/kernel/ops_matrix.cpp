@@ -78,11 +78,141 @@ void move_matrices(Warp& warp, const Op& op, Mask mask) {
   }
 }
 
+// --- matrices of bytes, and of 4-bit and 6-bit elements that ldmatrix unpacks into bytes
+
+/// The elements of a row of 16 bytes in memory.
+enum class Packing : uint8_t { b8, b6x16_p32, b4x16_p64 };
+
+struct ByteMatrixDetails {
+  bool store = false, transposed = false;
+  Packing packing = Packing::b8;
+  int count = 1;      // matrices
+  int rows = 8;       // of a matrix in memory, each of 16 elements
+  int registers = 1;  // of a matrix
+  std::vector<uint32_t> slots = {};
+  Address address = {};
+};
+
+/// The row and the column in memory of byte `byte` of a matrix's register `reg` of a thread. The matrix m16n8 of
+/// stmatrix and m16n16 of ldmatrix are transposed. PTX ISA, ldmatrix and stmatrix; CUTLASS 4.2,
+/// cute/atom/copy_traits_sm100.hpp.
+struct BytePlace {
+  int row, col;
+};
+BytePlace byte_place(const ByteMatrixDetails& details, int lane, int reg, int byte) {
+  const int g = lane / 4, q = lane % 4;
+  if (!details.transposed) return {.row = g, .col = 4 * q + byte};                 // m8n16
+  if (details.store) return {.row = 2 * q + byte % 2, .col = g + 8 * (byte / 2)};  // m16n8
+  return {.row = 4 * q + byte, .col = g + 8 * reg};                                // m16n16
+}
+
+constexpr int row_elements = 16;
+
+bool has_byte_matrices(Target target) {
+  return (target_sets::tcgen05 | target_sets::consumer_blackwell).contains(target);
+}
+
+std::array<uint8_t, row_elements> unpacked(Packing packing, const uint8_t* row) {
+  std::array<uint8_t, row_elements> elements;
+  const int bits = packing == Packing::b8 ? 8 : packing == Packing::b6x16_p32 ? 6 : 4;
+  for (int i = 0; i < row_elements; ++i) {
+    const int at = bits * i;
+    uint32_t word = row[at / 8];
+    if (at % 8 + bits > 8) word |= uint32_t{row[at / 8 + 1]} << 8;
+    elements[static_cast<size_t>(i)] = static_cast<uint8_t>(word >> at % 8 & low_mask(bits));
+  }
+  return elements;
+}
+
+void move_byte_matrices(Warp& warp, const Op& op, Mask mask) {
+  const auto& details = *static_cast<const ByteMatrixDetails*>(op.details);
+  if (mask != all_lanes)
+    fault(ViolationCode::undefined_by_ptx, __builtin_ctz(mask), "some lanes of the warp",
+          "all 32 lanes, as .aligned requires");
+  const int rows = details.count * details.rows;
+  std::array<std::array<uint8_t, row_elements>, lanes> memory{};
+  const auto for_each_byte = [&](const auto& body) {
+    for (size_t i = 0; i < details.slots.size(); ++i) {
+      const int matrix = static_cast<int>(i) / details.registers, reg = static_cast<int>(i) % details.registers;
+      auto* const words = warp.lanes_of<uint32_t>(details.slots[i]);
+      for (int lane = 0; lane < lanes; ++lane) {
+        for (int byte = 0; byte < 4; ++byte) {
+          const BytePlace place = byte_place(details, lane, reg, byte);
+          body(words[lane], 8 * byte,
+               memory[static_cast<size_t>(matrix * details.rows + place.row)][static_cast<size_t>(place.col)]);
+        }
+      }
+    }
+  };
+  if (details.store) {
+    for_each_byte([](uint32_t word, int shift, uint8_t& element) { element = static_cast<uint8_t>(word >> shift); });
+    std::array<uint8_t*, lanes> places{};
+    for (int lane = 0; lane < rows; ++lane) {
+      const auto i = static_cast<size_t>(lane);
+      places[i] = locate(warp, op, lane, details.address, row_elements, AccessKind::write, memory[i].data());
+    }
+    write_lanes(warp, op, static_cast<Mask>(low_mask(rows)), places, memory.front().data(), row_elements, row_elements);
+    return;
+  }
+  for (int lane = 0; lane < rows; ++lane) {
+    const uint64_t address = details.address.of(warp, lane);
+    if (address % row_elements != 0)
+      fault(ViolationCode::misaligned, lane, fmt::format("a row at address {:#x}", address), "a multiple of 16");
+    // The padding may be unwritten.
+    std::array<uint8_t, row_elements> row{};
+    const int bytes = details.packing == Packing::b8 ? 16 : details.packing == Packing::b6x16_p32 ? 12 : 8;
+    for (int at = 0; at < bytes; at += 4)
+      std::memcpy(
+          &row[static_cast<size_t>(at)],
+          locate(warp, op, lane, details.address.space, address + static_cast<uint64_t>(at), 4, AccessKind::read), 4);
+    memory[static_cast<size_t>(lane)] = unpacked(details.packing, row.data());
+  }
+  for (const uint32_t slot : details.slots) std::fill_n(warp.lanes_of<uint32_t>(slot), lanes, 0U);
+  for_each_byte([](uint32_t& word, int shift, uint8_t element) { word |= uint32_t{element} << shift; });
+}
+
+/// The words behind .sync.aligned of the forms with bytes.
+void decode_byte_matrices(Decoder& decoder, const PtxInstruction& instruction, Words& words, Word shape) {
+  if (!has_byte_matrices(decoder.target())) decoder.refuse("on this target; it needs sm_100a or later");
+  ByteMatrixDetails details{.store = words.name() == Word::stmatrix};
+  const Word count = words.take_one({Word::x1, Word::x2, Word::x4});
+  details.count = count == Word::x1 ? 1 : count == Word::x2 ? 2 : count == Word::x4 ? 4 : 0;
+  details.transposed = words.take(Word::trans);
+  const bool is_square = shape == Word::m16n16;
+  if (details.count == 0 || (is_square && details.count == 4)) decoder.refuse("of this number of matrices");
+  // PTX ISA: m8n16 is never transposed, the others always are; m8n16 is unpacked, m16n16 may be.
+  if (details.transposed != (shape != Word::m8n16) || details.store != (shape == Word::m16n8))
+    decoder.refuse("of this shape, with or without .trans");
+  if (!details.store && words.take(Word::b8x16)) {
+    const Word packing = words.take_one({Word::b6x16_p32, Word::b4x16_p64});
+    if (packing == Word::none) decoder.refuse("without .b6x16_p32 or .b4x16_p64");
+    details.packing = packing == Word::b6x16_p32 ? Packing::b6x16_p32 : Packing::b4x16_p64;
+  } else if (shape == Word::m8n16 || !words.take(Word::b8)) {
+    decoder.refuse("of this type");
+  }
+  if (is_square) details.rows = 16, details.registers = 2;
+  const Space space = words.take(Word::shared) || words.take(Word::shared_cta) ? Space::shared : Space::generic;
+  decoder.require_operands(instruction, 2, 2);
+  const Operand& data = instruction.operands[details.store ? 1 : 0];
+  if (data.kind != Kind::vector || data.elements.size() != static_cast<size_t>(details.count * details.registers))
+    decoder.refuse("with other operands");
+  details.address = address_of(decoder, instruction.operands[details.store ? 0 : 1], space);
+  for (const Operand& reg : data.elements)
+    details.slots.push_back(details.store ? decoder.read(reg, Type::b32) : decoder.write(reg, Type::b32));
+  const auto* kept = decoder.keep(std::move(details));
+  Op& op = decoder.emit(move_byte_matrices);
+  op.details = kept;
+  op.control = Control::converge;
+  op.e = decoder.constant(all_lanes, 4);
+}
+
 void decode_matrix_move(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   MatrixMoveDetails matrix_move_details;
   matrix_move_details.move.store = words.name() == Word::stmatrix;
-  if (!words.take(Word::sync) || !words.take(Word::aligned) || !words.take(Word::m8n8))
-    decoder.refuse("of another shape than m8n8");
+  if (!words.take(Word::sync) || !words.take(Word::aligned)) decoder.refuse("without .sync.aligned");
+  if (const Word shape = words.take_one({Word::m8n16, Word::m16n8, Word::m16n16}); shape != Word::none)
+    return decode_byte_matrices(decoder, instruction, words, shape);
+  if (!words.take(Word::m8n8)) decoder.refuse("of another shape than m8n8, m8n16, m16n8 and m16n16");
   const Word count = words.take_one({Word::x1, Word::x2, Word::x4});
   if (count == Word::none || !words.take(Word::b16)) decoder.refuse("of another type than .b16");
   matrix_move_details.move.count = count == Word::x1 ? 1 : count == Word::x2 ? 2 : 4;

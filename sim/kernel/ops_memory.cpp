@@ -149,8 +149,8 @@ void take_hints(Words& words, bool is_store) {
 }
 
 /// Orders change no value here: the warps of a block run one after another, and blocks share memory. Refuses orders
-/// that PTX does not have (PTX ISA, ld and st).
-void take_order(const Decoder& decoder, Words& words, bool is_store, Space space) {
+/// that PTX does not have (PTX ISA, ld and st). True if the access has an order.
+bool take_order(const Decoder& decoder, Words& words, bool is_store, Space space) {
   const Word order =
       words.take_one({Word::weak, Word::volatile_, Word::relaxed, is_store ? Word::release : Word::acquire});
   words.take(Word::mmio);
@@ -160,6 +160,7 @@ void take_order(const Decoder& decoder, Words& words, bool is_store, Space space
   const bool is_ordered = needs_scope || order == Word::volatile_;
   if (is_ordered && space != Space::generic && space != Space::global && space != Space::shared)
     decoder.refuse(fmt::format("ordered in .{}", print(space)));
+  return is_ordered;
 }
 
 /// PTX ISA, ld: the types of memory; the packed and narrow floating-point types are those of registers alone.
@@ -179,7 +180,7 @@ void decode_access(Decoder& decoder, const PtxInstruction& instruction, Words& w
   const bool has_hint = has_word(instruction, Word::L2_cache_hint);
   MemoryDetails memory_details;
   const Space space = space_of(words);
-  take_order(decoder, words, is_store, space);
+  const bool is_ordered = take_order(decoder, words, is_store, space);
   take_hints(words, is_store);
   if (!is_store && words.take(Word::nc) && space != Space::global) decoder.refuse("with .nc but without .global");
   if (is_uniform && space != Space::global && space != Space::generic) decoder.refuse("there");
@@ -218,6 +219,8 @@ void decode_access(Decoder& decoder, const PtxInstruction& instruction, Words& w
   const auto* details = decoder.keep(std::move(memory_details));
   Op& op = decoder.emit(is_store ? store : load);
   op.details = details;
+  // A loop that waits for another block reads so.
+  if (!is_store && is_ordered && space != Space::shared) op.control = Control::yield;
 }
 
 // --- instructions that change no value here, and fences
@@ -257,6 +260,7 @@ struct IgnoredForm {
   std::array<IgnoredOperand, 2> operands = {};
   size_t operand_count = 0;
   bool fences_async = false;
+  bool yields = false;
 };
 
 constexpr Choice scopes{Word::cta, Word::cluster, Word::gpu, Word::sys};
@@ -301,7 +305,7 @@ constexpr auto ignored_forms = std::to_array<IgnoredForm>({
     {.words = {Word::applypriority, {Word::none, Word::global}, Word::L2_evict_normal},
      .operands = {address_operand, number_from(128, 128)},
      .operand_count = 2},
-    {.words = {Word::nanosleep, Word::u32}, .operands = {word_operand}, .operand_count = 1},
+    {.words = {Word::nanosleep, Word::u32}, .operands = {word_operand}, .operand_count = 1, .yields = true},
     {.words = {Word::griddepcontrol, {Word::launch_dependents, Word::wait}}},
     {.words = {Word::setmaxnreg, {Word::inc, Word::dec}, Word::sync, Word::aligned, Word::u32},
      .operands = {number_from(24, 256, 8)},
@@ -333,7 +337,8 @@ void decode_ignored(Decoder& decoder, const PtxInstruction& instruction, Words& 
     }
   }
   words.take_all();
-  decoder.emit(form->fences_async ? fence_proxy : nothing);
+  Op& op = decoder.emit(form->fences_async ? fence_proxy : nothing);
+  if (form->yields) op.control = Control::yield;
 }
 
 constexpr uint64_t add_64(uint64_t a, uint64_t b) { return a + b; }
@@ -471,12 +476,15 @@ struct AtomicDetails {
 void run_wide_atomic(Warp& warp, const Op& op, Mask mask) {
   const auto& details = *static_cast<const AtomicDetails*>(op.details);
   const auto word = [&](uint32_t slot, int lane) { return warp.lanes_of<uint64_t>(slot) + 2 * lane; };
+  uint64_t& changes = warp.cta->cluster->changes;
   for_each_lane(mask, [&](int lane) {
+    const uint64_t changes_before = changes;
     uint8_t* const at = locate(warp, op, lane, details.address, 16, AccessKind::atomic);
     std::array<uint64_t, 2> old, next;
     std::memcpy(old.data(), at, 16);
     const bool stores = details.what == Atomic::exch || std::memcmp(old.data(), word(details.b.front(), lane), 16) == 0;
     std::memcpy(next.data(), word(details.what == Atomic::exch ? details.b.front() : op.c, lane), 16);
+    if (!stores || next == old) changes = changes_before;
     if (stores) std::memcpy(at, next.data(), 16);
     std::memcpy(word(details.d.front(), lane), old.data(), 16);
   });
@@ -489,7 +497,10 @@ void run_atomic(Warp& warp, const Op& op, Mask mask) {
     return bytes == 8 ? warp.lanes_of<const uint64_t>(slot)[lane] : warp.lanes_of<const uint32_t>(slot)[lane];
   };
   if (bytes == 16) return run_wide_atomic(warp, op, mask);
+  uint64_t& changes = warp.cta->cluster->changes;
   for_each_lane(mask, [&](int lane) {
+    const uint64_t changes_before = changes;
+    bool is_same = true;
     const uint64_t address = details.address.of(warp, lane);
     const bool is_shared = details.address.space == Space::shared || (details.address.space == Space::generic &&
                                                                       (address & ~(window_bytes - 1)) == shared_window);
@@ -500,11 +511,13 @@ void run_atomic(Warp& warp, const Op& op, Mask mask) {
       const uint64_t next =
           combined(details.what, details.type, old, word(details.b[i], lane) & low_mask(8 * bytes),
                    op.c == Op::no_slot ? 0 : word(op.c, lane), is_shared ? AtomicPlace::shared : AtomicPlace::global);
+      is_same = is_same && std::memcmp(at, &next, static_cast<size_t>(bytes)) == 0;
       std::memcpy(at, &next, static_cast<size_t>(bytes));
       if (!details.returns) continue;
       if (bytes == 8) warp.lanes_of<uint64_t>(details.d[i])[lane] = old;
       else warp.lanes_of<uint32_t>(details.d[i])[lane] = static_cast<uint32_t>(old);
     }
+    if (is_same && !details.barrier) changes = changes_before;
     if (!details.barrier) return;
     // The bytes become visible to the threads that wait for the barrier.
     if (Cta* const cta = owner_of(*warp.cta->cluster, at - total); cta->launch->checks)
@@ -591,9 +604,11 @@ void decode_atomic(Decoder& decoder, const PtxInstruction& instruction, Words& w
     if (floating && atomic_details.what == Atomic::add) decoder.program().order_matters = true;
   }
   const auto* details = decoder.keep(std::move(atomic_details));
+  const bool yields = details->returns && space != Space::shared;
   Op& op = decoder.emit(run_atomic);
   op.details = details;
   op.c = c;
+  if (yields) op.control = Control::yield;
 }
 
 // --- cp.async

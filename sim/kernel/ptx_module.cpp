@@ -614,6 +614,18 @@ class PtxParser {
   static std::string element_name(std::string_view vector, size_t element) {
     return fmt::format("{}.{}", vector, vector_elements[element][0]);
   }
+  /// A register, or a part of it that a video instruction selects, such as %r1.h0; no predicate.
+  std::optional<Operand> find_part(std::string_view name) {
+    Operand operand{.kind = Kind::reg};
+    auto reg = find_register(name);
+    if (const size_t dot = name.rfind('.'); !reg && dot != std::string_view::npos) {
+      reg = find_register(name.substr(0, dot));
+      operand.selector = name.substr(dot + 1);
+    }
+    if (!reg || entry_.registers[static_cast<size_t>(*reg)].type == Type::pred) return std::nullopt;
+    operand.reg = *reg;
+    return operand;
+  }
   /// The number of elements of a vector register; 0 if the name is none.
   int find_vector(std::string_view name) const {
     for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
@@ -760,7 +772,13 @@ class PtxParser {
       if (!value) refuse(token, "a number");
       return {.kind = Kind::integer, .value = negative ? 0 - *value : *value};
     }
-    if (token.kind != Token::Kind::word || negative) refuse(token, "an operand");
+    if (token.kind != Token::Kind::word) refuse(token, "an operand");
+    if (const auto part = negated ? std::nullopt : find_part(token.spelling)) {
+      Operand operand = *part;
+      operand.negated = negative;
+      return operand;
+    }
+    if (negative) refuse(token, "an operand");
     if (token.spelling == "_") return {.kind = Kind::sink};
     if (is_jump) return {.kind = Kind::label, .name = std::string(token.spelling)};
     if (const auto reg = find_register(token.spelling)) return {.kind = Kind::reg, .reg = *reg, .negated = negated};

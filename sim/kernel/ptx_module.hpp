@@ -46,6 +46,7 @@ struct Operand {
   Role role = Role::in;  // of a register; assign_roles() sets it
   int reg = -1;
   bool negated = false;
+  std::string selector = {};  // of a register in a video instruction: "h0" of %r1.h0
   bool is_double = false;
   uint64_t value = 0;
   int64_t offset = 0;

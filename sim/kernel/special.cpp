@@ -76,8 +76,13 @@ constexpr auto rows = std::to_array<SpecialRegister>({
     {"%smid", value<[](const Place& at) { return static_cast<int64_t>(at.cta.cluster->index) % multiprocessors; }>, 32,
      false, true},
     {"%nsmid", value<[](const Place&) { return multiprocessors; }>, 32, false, true},
-    {"%envreg1", value<[](const Place&) { return 0; }>, 32, false, true},
-    {"%envreg2", value<[](const Place&) { return 0; }>, 32, false, true},
+    // The address of the workspace: cooperative_groups/details/driver_abi.h of CUDA 13.0.
+    {.name = "%envreg1",
+     .value = value<[](const Place& at) { return (at.cta.cluster->workspace >> 32); }>,
+     .is_cooperative = true},
+    {.name = "%envreg2",
+     .value = value<[](const Place& at) { return at.cta.cluster->workspace & 0xFFFFFFFF; }>,
+     .is_cooperative = true},
     {"WARP_SZ", value<[](const Place&) { return lanes; }>},
 });
 

@@ -16,6 +16,7 @@ struct SpecialRegister {
   int bits = 32;
   bool changes = false;    // a clock: each read has its own value
   bool is_chance = false;  // a GPU gives a value that varies: a launch has to ask for one of its own, Launch::clock
+  bool is_cooperative = false;  // it is defined in a cooperative launch only
 };
 
 std::span<const SpecialRegister> special_registers();

@@ -92,6 +92,18 @@ TEST_CASE("after a fault a run has the steps that led to it") {
   CHECK(std::get<Report::List>(run.steps.value).size() >= 7);
 }
 
+TEST_CASE("run_launch_plan and run_kernel_file run cooperative launches") {
+  const std::string ptx = test::read_text(test::source_path("data/kernels/cooperative.ptx"));
+  const LaunchPlanRun run = run_launch_plan({.ptx = ptx, .plan = R"({"memory": {"p": "zeros:u32[4]"},
+    "launches": [{"entry": "ring", "grid": [2], "cooperative": true, "arguments": ["p"]}]})"});
+  const std::vector<uint8_t> expected{100, 0, 0, 0, 101, 0, 0, 0, 101, 0, 0, 0, 0x4C, 4, 0, 0};
+  CHECK(run.memory.find("p")->bytes.copy() == expected);
+  KernelRun alone;
+  run_kernel_file({.ptx = ptx, .entry = "ring", .grid = "2", .cooperative = true, .arguments = {"zeros:u32[4]"}},
+                  alone);
+  CHECK(alone.memory.find("arg0")->bytes.copy() == expected);
+}
+
 TEST_CASE("run_launch_plan runs several launches over one memory") {
   const LaunchPlanRun run = run_launch_plan({.ptx = scale, .plan = R"({
     "memory": {"x": "empty:u32[4]"},

@@ -652,6 +652,20 @@ TEST_CASE("kernels run from C as from C++, with numbers, memory and tensor maps"
   CHECK(instructions == 6659);
   CHECK(sums[63] == 192);
 
+  const bitmma_kernel_options ring_options{.entry = "ring", .target = nullptr, .sass = nullptr, .no_fmad = 0};
+  KernelHandle ring;
+  const std::string cooperative = module_of_data("cooperative.ptx");
+  REQUIRE(bitmma_kernel_create(cooperative.c_str(), &ring_options, &ring) == BITMMA_OK);
+  std::vector<uint32_t> words(4);
+  bitmma_kernel_argument p{};
+  p.memory = words.data(), p.memory_bytes = 16;
+  bitmma_launch of_ring{};
+  of_ring.grid[0] = 2, of_ring.arguments = &p, of_ring.argument_count = 1;
+  CHECK(bitmma_kernel_launch(ring, &of_ring, nullptr) == BITMMA_ERROR_INVALID);
+  of_ring.cooperative = 1;
+  REQUIRE(bitmma_kernel_launch(ring, &of_ring, nullptr) == BITMMA_OK);
+  CHECK(words == std::vector<uint32_t>{100, 101, 101, 1100});
+
   const bitmma_kernel_options product_options{.entry = "tma_product", .target = nullptr, .sass = nullptr, .no_fmad = 0};
   KernelHandle product;
   REQUIRE(bitmma_kernel_create(bulk.c_str(), &product_options, &product) == BITMMA_OK);

@@ -257,6 +257,16 @@ def test_races_are_faults_warnings_or_nothing(module):
     assert len(race.trace(0, races="off")) == len(race.trace(parameters=bytes(8), races="off")) == 4
 
 
+def test_blocks_of_a_cooperative_launch_wait_for_each_other():
+    ring = bitmma.kernel((DATA / "kernels" / "cooperative.ptx").read_text(), "ring")[3, 32]
+    words = np.zeros(6, np.uint32)
+    assert code_of(lambda: ring(words)) == "missing_argument"
+    ring(words, cooperative=True)
+    assert words.tolist() == [100, 101, 102, 101, 1102, 2100]
+    assert ring.trace(words, cooperative=True)
+    assert ring.debug(words, cooperative=True, line=ring.trace(words, cooperative=True)[3].line)
+
+
 def test_a_launch_over_a_memory_is_traced_and_stopped(module):
     memory = bitmma.Memory()
     p, add = memory.allocate(4), bitmma.kernel(module, "add")[1, 1]

@@ -26,6 +26,7 @@ struct LaunchPlan {
     std::array<int64_t, 3> grid{1, 1, 1}, block{1, 1, 1};
     std::optional<std::array<int64_t, 3>> cluster = {};
     int64_t dynamic_shared_bytes = 0;
+    bool cooperative = false;
     std::vector<std::string> arguments = {};  // names of memory, or values
   };
   std::vector<Value> memory = {};     // allocations, which last over the launches

@@ -37,6 +37,7 @@ struct KernelFileRequest {
   std::optional<std::string> sass = {};               // of nvdisasm, which decides fusions
   std::string grid = "1", block = "1", cluster = {};  // "4,2" or "4x2"; empty cluster: the kernel's
   int64_t dynamic_shared_bytes = 0;
+  bool cooperative = false;                 // Launch::cooperative
   std::vector<std::string> arguments = {};  // as in kernel_argument_text.hpp
   bool checks = true;
   bool prints = true;                  // shows what the kernel prints

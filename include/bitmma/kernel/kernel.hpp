@@ -186,6 +186,9 @@ struct Launch {
   /// one.
   std::optional<std::array<int64_t, 3>> cluster = {};
   int64_t dynamic_shared_bytes = 0;
+  /// As cuLaunchCooperativeKernel: all blocks run together, in turn on one host thread, so that they may wait for each
+  /// other. The kernel gets a workspace for this_grid().sync(). Refused for more blocks than the GPU holds at a time.
+  bool cooperative = false;
   std::vector<KernelArgument> arguments = {};
   /// In place of `arguments`: the bytes of all parameters, each at its offset, as cuLaunchKernel's extra buffer has
   /// them. Pointers in them, also in structures, are addresses of `memory`, and tensor maps those of encode_tensor_map.
@@ -195,13 +198,13 @@ struct Launch {
   int threads = 1;
   bool checks = true;  // check reads of unwritten memory and races; bounds and alignment are always checked
   RaceCheck races = RaceCheck::fault;  // in shared memory, where `checks` are on
-  /// For kernels that read %clock, %clock64, %globaltimer, %smid, %nsmid or %envreg: a GPU's values vary from run to
-  /// run. With a number the clocks begin at it in each warp and count its instructions; %smid is the number of the
-  /// cluster modulo %nsmid, which is 132. Nothing: such kernels are refused.
+  /// For kernels that read %clock, %clock64, %globaltimer, %smid or %nsmid: a GPU's values vary from run to run. With a
+  /// number the clocks begin at it in each warp and count its instructions; %smid is the number of the cluster modulo
+  /// %nsmid, which is 132. Nothing: such kernels are refused.
   std::optional<uint64_t> clock = {};
   uint64_t most_steps = uint64_t{1} << 36;  // limit of instructions per block, after which the launch counts as hanging
-  /// Limit of the memory that bitmma takes for the blocks of one cluster: registers, shared and local memory and their
-  /// checks. Host threads that would need more are not started.
+  /// Limit of the memory that bitmma takes for the blocks that run at a time (a cluster, or all of a cooperative
+  /// launch): registers, shared and local memory and their checks. Host threads that would need more are not started.
   int64_t most_bytes = int64_t{4} << 30;
   const ThreadTrace* trace = nullptr;  // traces one thread
 };

@@ -9,9 +9,8 @@
 //   without .trans   (g, 2 q)     (g, 2 q + 1)
 //   with .trans      (2 q, g)     (2 q + 1, g)
 // stmatrix is the inverse map. Without .trans four adjacent bytes stay together, so elements of any
-// width can be moved; .trans exchanges rows and columns of 16-bit elements. Not supported: m16n16,
-// m8n16 and m16n8 of sm_100a and later, which move 8-bit elements. Source: PTX ISA 9.7.14.5.15,
-// 9.7.14.5.16.
+// width can be moved; .trans exchanges rows and columns of 16-bit elements. Not here: m16n16, m8n16 and
+// m16n8 of sm_100a and later, which move 8-bit elements; kernels run them. Source: PTX ISA 9.7.14.5.15, 9.7.14.5.16.
 #pragma once
 
 #include <optional>

@@ -14,6 +14,8 @@ void KernelFlags::add(Command& command) {
   command.add_option("--block", block, "threads of a block, such as 128 or 32,4")->capture_default_str();
   command.add_option("--cluster", cluster, "blocks of a cluster; default: .reqnctapercluster of the PTX, or 1");
   command.add_option("--shared", shared, "bytes of dynamic shared memory");
+  command.add_flag("--cooperative", cooperative,
+                   "run all blocks together, as cuLaunchCooperativeKernel: they may wait for each other");
   command.add_input(
       "--arg", arguments,
       "a parameter; repeat it for each, in order: x.npy, file.safetensors:x, zeros:f16[2,64], empty:f32[8] (reading it "
@@ -21,7 +23,7 @@ void KernelFlags::add(Command& command) {
       paths_of_argument);
   command.add_input("--launches", launches,
                     "several launches over one memory, as a JSON file names them: see docs/run_your_kernel.md");
-  for (const char* const other : {"--entry", "--grid", "--block", "--cluster", "--shared", "--arg"})
+  for (const char* const other : {"--entry", "--grid", "--block", "--cluster", "--shared", "--cooperative", "--arg"})
     command.get_option("--launches")->excludes(command.get_option(other));
   command.add_output("-o,--output", out,
                      "write the memory of the arguments after the run to this safetensors file: arg0, arg1, ...");
@@ -66,6 +68,7 @@ KernelFileRequest KernelFlags::request() const {
   KernelFileRequest request = kernel();
   request.grid = grid, request.block = block, request.cluster = cluster;
   request.dynamic_shared_bytes = shared;
+  request.cooperative = cooperative;
   request.arguments = arguments;
   request.checks = !no_checks;
   request.prints = !no_print;

@@ -21,7 +21,7 @@ struct KernelFlags {
   Flag<int> threads = 1;
   Flag<int> values = 4;
   LaunchLimitFlags limits;
-  Flag<bool> no_print = false, no_checks = false, no_fmad = false, fusions = false, list = false, json = false;
+  Flag<bool> cooperative = false, no_print = false, no_checks = false, no_fmad = false, fusions = false, list = false, json = false;
   TargetFlag target;
 
   void add(Command& command);
@@ -41,6 +41,7 @@ inline constexpr auto flags_of_kernels = std::to_array<FlagOfField>({{"argument"
                                                                      {"grid", "--grid"},
                                                                      {"block", "--block"},
                                                                      {"cluster", "--cluster"},
+                                                                     {"cooperative", "--cooperative"},
                                                                      {"trace", "--trace"},
                                                                      {"trace_lines", "--trace-lines"},
                                                                      {"trace_product", "--trace-product"},
