@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "../core/words.hpp"
 #include "../instruction/family.hpp"
 #include "bitmma/core/bits.hpp"
 #include "bitmma/instruction/place_operands.hpp"
@@ -11,6 +12,7 @@
 #include "bitmma/instruction/statement.hpp"
 #include "bitmma/memory/ldmatrix.hpp"
 #include "bitmma/memory/smem.hpp"
+#include "lane_access.hpp"
 #include "lanes.hpp"
 #include "matrix.hpp"
 
@@ -30,52 +32,65 @@ struct MatrixMoveDetails {
   std::vector<Place> places = {};  // (register * 32 + lane) * 2 + half
 };
 
+/// Exchanges rows and columns of 8 x 8 halves.
+void transpose(uint8_t* matrix) {
+  Halves rows[8], pairs[8], fours[8];
+  for (size_t i = 0; i < 8; ++i) rows[i] = bitmma::load<Halves>(matrix + 16 * i);
+  const auto low = [](const Halves& a, const Halves& b) {
+    return __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
+  };
+  const auto high = [](const Halves& a, const Halves& b) {
+    return __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
+  };
+  // Rows i and i + 4 side by side, three times: the bits of an element's number go round, and column and row are
+  // exchanged.
+  const auto step = [&](const Halves* from, Halves* to) {
+    for (size_t i = 0; i < 4; ++i) to[2 * i] = low(from[i], from[i + 4]), to[2 * i + 1] = high(from[i], from[i + 4]);
+  };
+  step(rows, pairs), step(pairs, fours), step(fours, rows);
+  for (size_t i = 0; i < 8; ++i) bitmma::store(rows[i], matrix + 16 * i);
+}
+
 void move_matrices(Warp& warp, const Op& op, Mask mask) {
   const auto& details = *static_cast<const MatrixMoveDetails*>(op.details);
   if (mask != all_lanes)
     fault(ViolationCode::undefined_by_ptx, __builtin_ctz(mask), "some lanes of the warp",
           "all 32 lanes, as .aligned requires");
   const int rows = 8 * details.move.count;
-  std::array<std::array<uint8_t, 16>, lanes> stored;
-  if (details.move.store) {
-    size_t at = 0;
-    for (const uint32_t slot : details.slots) {
-      const auto* words = warp.lanes_of<const uint32_t>(slot);
-      for (int lane = 0; lane < lanes; ++lane) {
-        for (int half = 0; half < 2; ++half, ++at) {
-          const auto bits = static_cast<uint16_t>(words[lane] >> 16 * half);
-          std::memcpy(&stored[static_cast<size_t>(details.places[at].address_lane)]
-                             [static_cast<size_t>(details.places[at].byte)],
-                      &bits, 2);
-        }
-      }
+  const auto with_rows = static_cast<Mask>(low_mask(rows));
+  MatrixRows data;
+  if (!details.move.store) {
+    if (!read_rows(warp, op, with_rows, details.address, data)) {
+      for (int lane = 0; lane < rows; ++lane)
+        std::memcpy(data[static_cast<size_t>(lane)].data(),
+                    locate(warp, op, lane, details.address, 16, AccessKind::read), 16);
     }
-  }
-  uint8_t* row_of[lanes] = {};
-  for (int lane = 0; lane < rows; ++lane) {
-    row_of[lane] =
-        locate(warp, op, lane, details.address, 16, details.move.store ? AccessKind::write : AccessKind::read,
-               details.move.store ? stored[static_cast<size_t>(lane)].data() : nullptr);
-  }
-  if (details.move.store) {
-    write_lanes(warp, op, static_cast<Mask>(low_mask(rows)), std::span<uint8_t* const, lanes>(row_of),
-                stored.front().data(), 16, 16);
+    // A register holds a matrix, row by row: lane t has the elements 2 * t and 2 * t + 1. See element_at().
+    constexpr size_t matrix_bytes = 4 * lanes;
+    for (size_t i = 0; i < details.slots.size(); ++i) {
+      uint8_t* const matrix = data[8 * i].data();
+      if (details.move.transposed) transpose(matrix);
+      std::memcpy(warp.lanes_of<uint32_t>(details.slots[i]), matrix, matrix_bytes);
+    }
     return;
   }
   size_t at = 0;
   for (const uint32_t slot : details.slots) {
-    auto* words = warp.lanes_of<uint32_t>(slot);
+    const auto* words = warp.lanes_of<const uint32_t>(slot);
     for (int lane = 0; lane < lanes; ++lane) {
-      uint32_t word = 0;
       for (int half = 0; half < 2; ++half, ++at) {
-        const uint8_t* const element = row_of[details.places[at].address_lane] + details.places[at].byte;
-        uint16_t bits = 0;
-        std::memcpy(&bits, element, 2);
-        word |= uint32_t{bits} << 16 * half;
+        const auto bits = static_cast<uint16_t>(words[lane] >> 16 * half);
+        std::memcpy(
+            &data[static_cast<size_t>(details.places[at].address_lane)][static_cast<size_t>(details.places[at].byte)],
+            &bits, 2);
       }
-      words[lane] = word;
     }
   }
+  uint8_t* row_of[lanes] = {};
+  for (int lane = 0; lane < rows; ++lane)
+    row_of[lane] =
+        locate(warp, op, lane, details.address, 16, AccessKind::write, data[static_cast<size_t>(lane)].data());
+  write_lanes(warp, op, with_rows, std::span<uint8_t* const, lanes>(row_of), data.front().data(), 16, 16);
 }
 
 void decode_matrix_move(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
