@@ -212,10 +212,22 @@ template <size_t words>
 BITMMA_INLINE bool use_words(const Warp& warp, Cta& cta, const Op& op, Mask mask, size_t at, bool is_write,
                              uint8_t* states, const LanePlaces& places) {
   constexpr size_t bytes = words * SharedUses::word;
+  const SharedUses::Row row = cta.uses.row(at);
+  const uint32_t others = ~(uint32_t{1} << (warp.index % 32));
+  uint32_t known_writer = 0, known_epoch = 0;  // of the word before: most words have one writer
   for (Mask left = mask; left != 0; left &= left - 1) {
     const size_t offset = places.offsets[static_cast<size_t>(__builtin_ctz(left))];
     if (!is_write && !are_written(states + offset, bytes)) return false;
-    if (!is_clear(warp, cta, at + offset, words, is_write)) return false;
+    for (size_t i = offset / SharedUses::word; i < offset / SharedUses::word + words; ++i) {
+      const uint32_t writer = row.writers[i], epoch = row.write_epochs[i];
+      if (row.bytes[i] == SharedBytes::apart) return false;
+      if (writer != known_writer || epoch != known_epoch) {
+        if (!is_ordered(warp, writer, epoch)) return false;
+        known_writer = writer, known_epoch = epoch;
+      }
+      if (is_write && (row.readers[i] & others) != 0 && !is_clear(warp, cta, at + offset, words, is_write))
+        return false;
+    }
   }
   for (Mask left = mask; left != 0; left &= left - 1) {
     const size_t offset = places.offsets[static_cast<size_t>(__builtin_ctz(left))];

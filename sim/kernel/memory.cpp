@@ -393,6 +393,17 @@ bool BlockUses::note(size_t block, size_t at, size_t bytes, bool is_write, bool 
     const size_t first = std::max(at, 4 * word) - 4 * word, end = std::min(at + bytes - 4 * word, size_t{4});
     const uint64_t used = low_mask(static_cast<int>(16 * (end - first))) << 16 * first;
     const uint64_t before = load(all_writers[word]), read_before = load(all_readers[word]);
+    // Most words are used as a whole, first by a block alone.
+    if (used == ~uint64_t{0}) {
+      if (!is_write && (before & four_of(changed)) == 0) {
+        if (read_before == 0) store(all_readers[word], four_of(tag));
+        if (read_before == 0 || read_before == four_of(tag) || read_before == four_of(several)) continue;
+      }
+      if (is_write && before == 0 && read_before == 0) {
+        store(all_writers[word], four_of(changes ? tag | changed : tag));
+        continue;
+      }
+    }
     uint64_t writers = before, readers = read_before;
     // Most accesses are those of a block alone, and not its first ones.
     const bool is_own = ((writers ^ four_of(tag | changed)) & used) == 0;
@@ -431,24 +442,39 @@ void check_async_read(std::span<const Warp> warps, int lane, Cta& cta, size_t at
     });
   if (!cta.uses.is_unit_used(at)) return;
   const std::vector<uint32_t>& fenced = cta.cluster->fenced;
+  const auto is_fenced = [&](int writer, uint32_t epoch) {
+    return static_cast<size_t>(writer) < fenced.size() && epoch <= fenced[static_cast<size_t>(writer)];
+  };
+  const auto is_known = [&](int writer, uint32_t epoch) {
+    return std::ranges::any_of(warps, [&](const Warp& warp) { return is_ordered(warp, writer, epoch); });
+  };
+  // Mostly a warp wrote all of them at once.
+  const SharedUses::Row row = cta.uses.row(at);
+  const uint32_t writer = row.writers[0], epoch = row.write_epochs[0];
+  bool is_alike = true;
+  for (size_t i = 0; i < bytes / SharedUses::word; ++i)
+    is_alike =
+        is_alike && row.writers[i] == writer && row.write_epochs[i] == epoch && row.bytes[i] != SharedBytes::apart;
+  if (is_alike) {
+    if (writer == 0 || (writer & SharedUses::generic_bit) == 0) return;
+    const int number = static_cast<int>(writer & SharedUses::writer_bits) - 1;
+    if (is_fenced(number, epoch) && is_known(number, epoch)) return;
+  }
   bool is_reported = false;
   cta.uses.for_each(at, bytes, [&](const SharedUse& use, const SharedUses::ReadEpochs&, size_t i) {
     if (is_reported || use.writer < 0 || !use.is_generic) return;
-    const auto writer = static_cast<size_t>(use.writer);
-    const bool is_known =
-        std::ranges::any_of(warps, [&](const Warp& warp) { return is_ordered(warp, use.writer, use.write_epoch); });
-    if (is_known && writer < fenced.size() && use.write_epoch <= fenced[writer]) return;
-    if (!is_known && cta.launch->races == RaceCheck::off) return;
-    KernelFault race{
-        .code = is_known ? ViolationCode::undefined_by_ptx : ViolationCode::shared_memory_race,
-        .lane = lane,
-        .seen =
-            fmt::format("byte {} of shared memory, which {} wrote at {}", static_cast<int64_t>(i) - shared_begin,
-                        print_writer(warps.front(), use.writer, use.write_lane), line_of(cta, use.write_instruction)),
-        .expected = is_known ? "a fence between the write and the async proxy" : "a barrier between the two",
-        .fix = is_known ? "put fence.proxy.async after the write and before the barrier"
-                        : "put bar.sync between the write and this access"};
-    if (is_known || cta.launch->races == RaceCheck::fault) throw race;
+    const bool known = is_known(use.writer, use.write_epoch);
+    if (known && is_fenced(use.writer, use.write_epoch)) return;
+    if (!known && cta.launch->races == RaceCheck::off) return;
+    KernelFault race{.code = known ? ViolationCode::undefined_by_ptx : ViolationCode::shared_memory_race,
+                     .lane = lane,
+                     .seen = fmt::format(
+                         "byte {} of shared memory, which {} wrote at {}", static_cast<int64_t>(i) - shared_begin,
+                         print_writer(warps.front(), use.writer, use.write_lane), line_of(cta, use.write_instruction)),
+                     .expected = known ? "a fence between the write and the async proxy" : "a barrier between the two",
+                     .fix = known ? "put fence.proxy.async after the write and before the barrier"
+                                  : "put bar.sync between the write and this access"};
+    if (known || cta.launch->races == RaceCheck::fault) throw race;
     warn_of_race(*warps.front().cta, "a read by the async proxy", std::move(race));
     is_reported = true;
   });

@@ -150,14 +150,43 @@ struct MmaDetails {
   std::optional<Prepared> of_warp = {};  // mma.sync
 };
 
-/// Calls body(word of the registers in thread-major order, the word in its slot).
-template <typename Word, typename Body>
-void for_each_word(Warp& warp, std::span<const uint32_t> slots, bool wide, const Body& body) {
-  const size_t words = wide ? 2 : 1;
-  for (size_t i = 0; i < slots.size(); ++i) {
-    auto* const of_lanes = warp.lanes_of<Word>(slots[i]);
+/// Registers of a warp -> their words, thread by thread.
+void gather_words(const Warp& warp, std::span<const uint32_t> slots, bool wide, uint32_t* to) {
+  const size_t count = slots.size(), words = wide ? 2 : 1;
+  size_t i = 0;
+  for (; !wide && i + 4 <= count; i += 4) {
+    for (size_t lane = 0; lane < lanes; lane += 4) {
+      bitmma::Words block[4];
+      for (size_t k = 0; k < 4; ++k)
+        block[k] = bitmma::load<bitmma::Words>(warp.lanes_of<const uint32_t>(slots[i + k]) + lane);
+      bitmma::transpose(block);
+      for (size_t k = 0; k < 4; ++k) bitmma::store(block[k], to + (lane + k) * count + i);
+    }
+  }
+  for (; i < count; ++i) {
+    const auto* of_lanes = warp.lanes_of<const uint32_t>(slots[i]);
     for (size_t lane = 0; lane < lanes; ++lane) {
-      for (size_t w = 0; w < words; ++w) body((lane * slots.size() + i) * words + w, of_lanes[lane * words + w]);
+      for (size_t w = 0; w < words; ++w) to[(lane * count + i) * words + w] = of_lanes[lane * words + w];
+    }
+  }
+}
+
+/// The other way.
+void scatter_words(const uint32_t* from, const Warp& warp, std::span<const uint32_t> slots, bool wide) {
+  const size_t count = slots.size(), words = wide ? 2 : 1;
+  size_t i = 0;
+  for (; !wide && i + 4 <= count; i += 4) {
+    for (size_t lane = 0; lane < lanes; lane += 4) {
+      bitmma::Words block[4];
+      for (size_t k = 0; k < 4; ++k) block[k] = bitmma::load<bitmma::Words>(from + (lane + k) * count + i);
+      bitmma::transpose(block);
+      for (size_t k = 0; k < 4; ++k) bitmma::store(block[k], warp.lanes_of<uint32_t>(slots[i + k]) + lane);
+    }
+  }
+  for (; i < count; ++i) {
+    auto* of_lanes = warp.lanes_of<uint32_t>(slots[i]);
+    for (size_t lane = 0; lane < lanes; ++lane) {
+      for (size_t w = 0; w < words; ++w) of_lanes[lane * words + w] = from[(lane * count + i) * words + w];
     }
   }
 }
@@ -167,18 +196,10 @@ void set_registers(State& state, const MmaDetails::Registers& registers, std::sp
     state.set(registers.field, warps.front().lanes_of<const uint64_t>(registers.slots.front())[0]);
     return;
   }
-  const size_t count = registers.slots.size(), threads = warps.size() * lanes;
-  std::vector<uint32_t> words(threads * count * (registers.wide ? 2 : 1));
-  for (size_t w = 0; w < warps.size(); ++w) {
-    for (size_t i = 0; i < count; ++i) {
-      for (int lane = 0; lane < lanes; ++lane) {
-        const size_t at = (w * lanes + static_cast<size_t>(lane)) * count + i;
-        if (registers.wide)
-          std::memcpy(&words[2 * at], warps[w].lanes_of<const uint64_t>(registers.slots[i]) + lane, 8);
-        else words[at] = warps[w].lanes_of<const uint32_t>(registers.slots[i])[lane];
-      }
-    }
-  }
+  const size_t words_of_warp = lanes * registers.slots.size() * (registers.wide ? 2 : 1);
+  std::vector<uint32_t> words(warps.size() * words_of_warp);
+  for (size_t w = 0; w < warps.size(); ++w)
+    gather_words(warps[w], registers.slots, registers.wide, &words[w * words_of_warp]);
   if (!registers.wide) return state.set(registers.field, std::move(words), registers.extents);
   std::vector<uint64_t> elements(words.size() / 2);
   std::memcpy(elements.data(), words.data(), words.size() * 4);
@@ -215,17 +236,9 @@ void run_mma(Warp& warp, const Op& op, Mask mask) {
   }
   family::run(reads_c ? details.instruction : details.without_c, details.model, state);
   const std::span<const uint32_t> words = state.words(Field::accumulator);
-  const size_t count = details.results.size();
-  for (size_t w = 0; w < warps.size(); ++w) {
-    for (size_t i = 0; i < count; ++i) {
-      for (int lane = 0; lane < lanes; ++lane) {
-        const size_t at = (w * lanes + static_cast<size_t>(lane)) * count + i;
-        if (details.wide_results)
-          std::memcpy(warps[w].lanes_of<uint64_t>(details.results[i]) + lane, &words[2 * at], 8);
-        else warps[w].lanes_of<uint32_t>(details.results[i])[lane] = words[at];
-      }
-    }
-  }
+  const size_t words_of_warp = lanes * details.results.size() * (details.wide_results ? 2 : 1);
+  for (size_t w = 0; w < warps.size(); ++w)
+    scatter_words(&words[w * words_of_warp], warps[w], details.results, details.wide_results);
 }
 
 /// The same for mma.sync, without a State, unless a tracer wants one.
@@ -237,8 +250,7 @@ void run_warp_mma(Warp& warp, const Op& op, Mask mask) {
   WarpRegisters registers;
   for (size_t i = 0; i < details.reads.size(); ++i) {
     const MmaDetails::Registers& read = details.reads[i];
-    for_each_word<const uint32_t>(warp, read.slots, read.wide,
-                                  [&](size_t at, const uint32_t& word) { words[i][at] = word; });
+    gather_words(warp, read.slots, read.wide, words[i].data());
     RegisterView& view = read.field == Field::a_regs     ? registers.a
                          : read.field == Field::b_regs   ? registers.b
                          : read.field == Field::metadata ? registers.metadata
@@ -249,8 +261,7 @@ void run_warp_mma(Warp& warp, const Op& op, Mask mask) {
   }
   std::array<uint32_t, most_words> d;
   details.of_warp->execute(registers, d.data());
-  for_each_word<uint32_t>(warp, details.results, details.wide_results,
-                          [&](size_t at, uint32_t& word) { word = d[at]; });
+  scatter_words(d.data(), warp, details.results, details.wide_results);
 }
 
 /// State fields by the PTX names of the operands. d is C before the product and D after it.

@@ -14,6 +14,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "../core/words.hpp"
+
 namespace bitmma::kernel {
 
 /// The last accesses to a byte or word of shared memory. A warp's epoch counts its barriers.
@@ -52,7 +54,7 @@ class SharedUses {
   /// Whether any of the 16 aligned bytes at `at` was used since clear() or forget_unit().
   bool is_unit_used(size_t at) const { return is_used_[at / unit] != 0; }
   void forget_unit(size_t at) { is_used_[at / unit] = 0; }
-  void use_units(size_t at, size_t bytes) {
+  BITMMA_INLINE void use_units(size_t at, size_t bytes) {
     for (size_t i = at / unit; i <= (at + bytes - 1) / unit; ++i) is_used_[i] = 1;
   }
 
@@ -94,13 +96,15 @@ class SharedUses {
     int* read_instructions = nullptr;
     SharedBytes* bytes = nullptr;
   };
-  Row row(size_t at) {
+  BITMMA_INLINE Row row(size_t at) {
     const size_t i = at / word;
     return {&writers_[i], &write_epochs_[i],      &write_instructions_[i], &write_lanes_[word * i],
             &readers_[i], &read_instructions_[i], &bytes_of_word_[i]};
   }
   /// The epochs of the last reads by a warp of the block, of the words from the byte `at` on.
-  uint32_t* read_epochs(int warp, size_t at) { return &read_epochs_[static_cast<size_t>(warp) * words() + at / word]; }
+  BITMMA_INLINE uint32_t* read_epochs(int warp, size_t at) {
+    return &read_epochs_[static_cast<size_t>(warp) * words() + at / word];
+  }
   /// Call before words become `alike`.
   void expect_narrow() { has_narrow_ = true; }
 
