@@ -15,7 +15,7 @@ endforeach()
 # Files by themselves: the loops over numbers, which compile for several instruction sets and would keep their neighbours
 # waiting. In a group, what the compiler inlines into them depends on the neighbours: loops over lanes lost a quarter of
 # their speed.
-set(alone kernel/executor.cpp kernel/ops_float.cpp kernel/ops_integer.cpp
+set(alone kernel/executor.cpp kernel/float_loops.cpp kernel/lane_access.cpp kernel/ops_float.cpp kernel/ops_integer.cpp
           arithmetic/chain.cpp arithmetic/exact_steps.cpp arithmetic/fma_loops.cpp arithmetic/fused.cpp
           arithmetic/integers.cpp arithmetic/kernels/dispatch.cpp arithmetic/warp_product.cpp
           math/loops.cpp math/rounded_loops.cpp operators/c_function.cpp)

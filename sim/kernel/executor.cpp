@@ -487,8 +487,12 @@ class Executor::State {
   /// An instruction with a membermask. Lanes with different masks are groups of their own, as the tiles of cooperative
   /// groups are: each runs when all its members are here.
   bool converge(Warp& warp, const Op& op, Mask mask) {
-    const auto members_of = [&](Mask of) { return warp.lanes_of<const uint32_t>(op.e)[__builtin_ctz(of)]; };
-    const Mask members = members_of(mask), same = lanes_with(warp, op, mask, members);
+    const auto* const of_lanes = warp.lanes_of<const uint32_t>(op.e);
+    const auto members_of = [&](Mask of) { return of_lanes[__builtin_ctz(of)]; };
+    const Mask members = members_of(mask);
+    uint32_t differ = 0;  // also in lanes outside of `mask`
+    for (int lane = 0; lane < lanes; ++lane) differ |= of_lanes[lane] ^ members;
+    const Mask same = differ == 0 ? mask : lanes_with(warp, op, mask, members);
     if (same == mask) return converge_group(warp, op, mask, members);
     Mask complete = 0, waiting = 0;
     for (Mask left = mask; left != 0;) {

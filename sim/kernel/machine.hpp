@@ -410,12 +410,6 @@ inline uint8_t* locate(Warp& warp, const Op& op, int lane, const Address& addres
   return locate(warp, op, lane, address.space, address.of(warp, lane), bytes, kind, data);
 }
 
-/// The same for all lanes of `mask`, where no check finds anything: `places` are then their bytes. False if the lanes
-/// have to be looked at one by one: nothing has happened then. `data`: the bytes to write of lane i begin at
-/// data + i * stride.
-bool locate_all(Warp& warp, const Op& op, Mask mask, const Address& address, int bytes, AccessKind kind,
-                std::span<uint8_t*, lanes> places, const uint8_t* data = nullptr, size_t stride = 0);
-
 /// std::memcpy of an element: a compiler has the usual sizes without a call.
 inline void copy_element(void* to, const void* from, size_t bytes) {
   switch (bytes) {

@@ -6,6 +6,7 @@
 #include <new>
 
 #include "bitmma/core/bits.hpp"
+#include "lane_access.hpp"
 #include "machine.hpp"
 #include "unwritten.hpp"
 
@@ -13,9 +14,7 @@ namespace bitmma::kernel {
 namespace {
 
 /// Whether a memory of `size` bytes has `bytes` bytes from `at`. No sum may wrap: a kernel computes any address.
-constexpr bool holds(uint64_t size, uint64_t at, int bytes) {
-  return at <= size && size - at >= static_cast<uint64_t>(bytes);
-}
+constexpr bool holds(uint64_t size, uint64_t at, uint64_t bytes) { return at <= size && size - at >= bytes; }
 
 /// The newest epoch of warp `other` that is visible to `warp`: later accesses are not ordered before the current one.
 bool is_ordered(const Warp& warp, int other, uint32_t epoch) {
@@ -78,7 +77,8 @@ void warn_of_race(const Cta& cta, std::string place, KernelFault race) {
 uint32_t reader_bit(const Warp& warp) { return uint32_t{1} << (static_cast<uint32_t>(warp.index) % 32); }
 
 /// Whether a warp of the block read the place, and no barrier is between that and an access of `warp`; -1: none.
-int unordered_reader(const Warp& warp, const Cta& cta, const SharedUse& use, const uint32_t* epochs, uint32_t own) {
+int unordered_reader(const Warp& warp, const Cta& cta, const SharedUse& use, const SharedUses::ReadEpochs& epochs,
+                     uint32_t own) {
   for (uint32_t readers = use.readers & ~own; readers != 0; readers &= readers - 1) {
     const int reader = __builtin_ctz(readers);
     if (!is_ordered(warp, cta.warps[static_cast<size_t>(reader)].number, epochs[reader])) return reader;
@@ -86,7 +86,7 @@ int unordered_reader(const Warp& warp, const Cta& cta, const SharedUse& use, con
   return -1;
 }
 
-void note_read(Warp& warp, const Op& op, SharedUse& use, uint32_t* epochs) {
+void note_read(Warp& warp, const Op& op, SharedUse& use, const SharedUses::ReadEpochs& epochs) {
   use.readers |= reader_bit(warp);
   use.read_instruction = op.instruction;
   epochs[warp.index] = warp.epoch;
@@ -108,7 +108,7 @@ void note_use(Warp& warp, Cta& cta, const Op& op, int lane, size_t at, size_t by
   const bool is_own = &cta == warp.cta;
   if (kind == AccessKind::bulk_write && !cta.uses.is_unit_used(at)) return;  // 16 bytes at most
   cta.uses.use_units(at, bytes);
-  cta.uses.for_each(at, bytes, [&](SharedUse& use, uint32_t* epochs, size_t first) {
+  cta.uses.for_each(at, bytes, [&](SharedUse& use, const SharedUses::ReadEpochs& epochs, size_t first) {
     const size_t count = std::min(SharedUses::word - first % SharedUses::word, at + bytes - first);
     const bool both_atomic = kind == AccessKind::atomic && use.by_atomic;
     const bool same_value = data && std::memcmp(data + (first - at), &cta.shared[first], count) == 0;
@@ -169,7 +169,7 @@ uint8_t* in_shared(Warp& warp, const Op& op, int lane, uint64_t address, int byt
           fmt::format("shared memory of block {} of the cluster, whose threads have ended", rank),
           "a block that is still running", "use barrier.cluster before the block ends");
   }
-  if (at < shared_begin || !holds(size, at, bytes)) {
+  if (at < shared_begin || !holds(size, at, static_cast<uint64_t>(bytes))) {
     fault(ViolationCode::out_of_bounds, lane,
           fmt::format("{} bytes at {} of shared memory", bytes, static_cast<int64_t>(at - shared_begin)),
           fmt::format("an address below {}", size - shared_begin),
@@ -185,7 +185,7 @@ uint8_t* in_shared(Warp& warp, const Op& op, int lane, uint64_t address, int byt
 
 uint8_t* in_local(Warp& warp, const Op& op, int lane, uint64_t address, int bytes, AccessKind kind) {
   Cta& cta = *warp.cta;
-  if (!holds(static_cast<uint64_t>(cta.local_bytes), address, bytes)) {
+  if (!holds(static_cast<uint64_t>(cta.local_bytes), address, static_cast<uint64_t>(bytes))) {
     fault(ViolationCode::out_of_bounds, lane, fmt::format("{} bytes at {} of local memory", bytes, address),
           fmt::format("an address below {}", cta.local_bytes));
   }
@@ -234,40 +234,26 @@ bool differ(const uint8_t* x, const uint8_t* y, size_t bytes) {
                 .severity = Severity::warning};
 }
 
-/// Warns once of a conflict between blocks.
-void note_block_use(Warp& warp, const Op& op, const GlobalRegion& region, uint64_t at, int bytes, AccessKind kind,
-                    const uint8_t* data) {
-  Cluster& cluster = *warp.cta->cluster;
-  if (cluster.warnings.block_race) return;
-  const auto size = static_cast<size_t>(bytes);
-  const bool is_write = kind != AccessKind::read;
-  const bool changes = is_write && (!data || differ(data, region.data + at, size));
-  if (region.uses->note(cluster.index, at, size, is_write, changes)) warn_of_blocks(warp, op, region);
-}
-
 uint8_t* in_global(Warp& warp, const Op& op, int lane, uint64_t address, int bytes, AccessKind kind,
                    const uint8_t* data) {
   Cta& cta = *warp.cta;
-  const std::vector<GlobalRegion>& regions = *cta.regions;
-  const auto is_in = [&](const GlobalRegion& region) {
-    return address >= region.begin && holds(region.size, address - region.begin, bytes);
-  };
-  if (cta.last_region >= regions.size() || !is_in(regions[cta.last_region])) {
-    const auto behind = std::ranges::upper_bound(regions, address, {}, &GlobalRegion::begin);
-    const auto match = behind == regions.begin() ? regions.end() : std::prev(behind);
-    if (match == regions.end() || !is_in(*match)) {
-      fault(ViolationCode::out_of_bounds, lane, fmt::format("{} bytes at {}", bytes, nearest_region(cta, address)),
-            "an address in one of the arguments");
-    }
-    cta.last_region = static_cast<size_t>(match - regions.begin());
+  const GlobalRegion* const match = region_of(cta, address, static_cast<uint64_t>(bytes));
+  if (!match) {
+    fault(ViolationCode::out_of_bounds, lane, fmt::format("{} bytes at {}", bytes, nearest_region(cta, address)),
+          "an address in one of the arguments");
   }
-  const GlobalRegion& region = regions[cta.last_region];
+  const GlobalRegion& region = *match;
   const uint64_t at = address - region.begin;
   if (region.states) {
     check_states(warp, op, region.states + at, static_cast<size_t>(bytes), lane, kind,
                  [&] { return fmt::format("byte {} of {}", at, region.name); });
   }
-  if (region.uses) note_block_use(warp, op, region, at, bytes, kind, data);
+  if (region.uses && !cta.cluster->warnings.block_race) {
+    const auto size = static_cast<size_t>(bytes);
+    const bool is_write = kind != AccessKind::read;
+    const bool changes = is_write && (!data || differ(data, region.data + at, size));
+    note_block_use(warp, op, region, at, size, is_write, changes);
+  }
   return region.data + at;
 }
 
@@ -318,7 +304,7 @@ uint8_t* locate(Warp& warp, const Op& op, int lane, Space space, uint64_t addres
     case Space::param:
     case Space::constant: {
       const std::span<uint8_t> memory = space == Space::param ? std::span(cta.params) : cta.constants;
-      if (!holds(memory.size(), address, bytes)) {
+      if (!holds(memory.size(), address, static_cast<uint64_t>(bytes))) {
         fault(ViolationCode::out_of_bounds, lane,
               fmt::format("{} bytes at {} of .{} memory", bytes, address, print(space)),
               fmt::format("an address below {}", memory.size()));
@@ -332,166 +318,23 @@ uint8_t* locate(Warp& warp, const Op& op, int lane, Space space, uint64_t addres
   }
 }
 
-namespace {
-
-/// The addresses of the lanes, if all are multiples of `bytes` in one space; an inactive lane has that of an active
-/// one.
-std::optional<Space> addresses_of(const Warp& warp, Mask mask, const Address& address, int bytes,
-                                  std::array<uint64_t, lanes>& all) {
-  const auto first = static_cast<size_t>(__builtin_ctz(mask));
-  if (address.wide) {
-    const auto* from = warp.lanes_of<const uint64_t>(address.slot);
-    for (size_t i = 0; i < lanes; ++i) all[i] = from[i] + static_cast<uint64_t>(address.offset);
-  } else {
-    const auto* from = warp.lanes_of<const uint32_t>(address.slot);
-    for (size_t i = 0; i < lanes; ++i) all[i] = from[i] + static_cast<uint32_t>(address.offset);
-  }
-  if (mask != all_lanes) {
-    for (size_t i = 0; i < lanes; ++i) all[i] = (mask >> i & 1) != 0 ? all[i] : all[first];
-  }
-  uint64_t odd = 0, windows = 0;
-  const uint64_t window = all[first] & ~(window_bytes - 1);
-  for (size_t i = 0; i < lanes; ++i) {
-    odd |= all[i];
-    windows |= (all[i] & ~(window_bytes - 1)) ^ window;
-  }
-  if ((odd & (static_cast<uint64_t>(bytes) - 1)) != 0) return std::nullopt;
-  if (address.space != Space::generic) return address.space;
-  if (window == shared_window && windows == 0) {
-    for (uint64_t& place : all) place -= shared_window;
-    return Space::shared;
-  }
-  const auto is_window = [](uint64_t at) {
-    const uint64_t begin = at & ~(window_bytes - 1);
-    return begin == shared_window || begin == local_window || begin == constant_window || begin == param_window;
+const GlobalRegion* region_of(Cta& cta, uint64_t address, uint64_t bytes) {
+  const std::vector<GlobalRegion>& regions = *cta.regions;
+  const auto is_in = [&](const GlobalRegion& region) {
+    return address >= region.begin && holds(region.size, address - region.begin, bytes);
   };
-  return std::ranges::any_of(all, is_window) ? std::nullopt : std::optional(Space::global);
+  if (cta.last_region < regions.size() && is_in(regions[cta.last_region])) return &regions[cta.last_region];
+  const auto behind = std::ranges::upper_bound(regions, address, {}, &GlobalRegion::begin);
+  if (behind == regions.begin() || !is_in(*std::prev(behind))) return nullptr;
+  cta.last_region = static_cast<size_t>(std::prev(behind) - regions.begin());
+  return &regions[cta.last_region];
 }
 
-bool are_written(const uint8_t* states, int bytes) {
-  const auto all = [states]<typename T>(T) {
-    T value;
-    std::memcpy(&value, states, sizeof value);
-    return value == static_cast<T>(0x0101010101010101);
-  };
-  return bytes == 4    ? all(uint32_t{})
-         : bytes == 8  ? all(uint64_t{})
-         : bytes == 16 ? all(uint64_t{}) && are_written(states + 8, 8)
-                       : std::all_of(states, states + bytes, [](uint8_t state) { return state == written; });
-}
-static_assert(written == 1);
-
-/// Two lanes at one place: a store has to decide.
-bool has_equals(Mask mask, const std::array<uint64_t, lanes>& all, uint64_t least, int bytes) {
-  std::array<uint64_t, 16> seen{};  // bits: 1,024 places
-  bool equals = false;
-  for_each_lane(mask, [&](int lane) {
-    const uint64_t place = (all[static_cast<size_t>(lane)] - least) / static_cast<uint64_t>(bytes);
-    if (place >= 64 * seen.size()) {
-      equals = true;
-      return;
-    }
-    equals = equals || (seen[place / 64] >> place % 64 & 1) != 0;
-    seen[place / 64] |= uint64_t{1} << place % 64;
-  });
-  return equals;
-}
-
-bool locate_all_shared(Warp& warp, const Op& op, Mask mask, const std::array<uint64_t, lanes>& all, int bytes,
-                       AccessKind kind, std::span<uint8_t*, lanes> places) {
-  Cta& cta = *warp.cta;
-  const uint64_t own = static_cast<uint64_t>(cta.rank) << shared_rank_bits, size = cta.shared.size();
-  const auto count = static_cast<uint64_t>(bytes);
-  uint64_t beyond = 0;
-  for (const uint64_t place : all) {
-    const uint64_t at = place - own;
-    beyond |= static_cast<uint64_t>(at < shared_begin) | static_cast<uint64_t>(at > size - count);
-  }
-  if (beyond != 0 || size < count) return false;
-  const auto at_of = [&](size_t lane) { return static_cast<size_t>(all[lane] - own); };
-  if (cta.launch->checks) {
-    bool is_clear = true;
-    const bool is_write = kind == AccessKind::write;
-    const uint32_t own_bit = reader_bit(warp);
-    for (Mask left = mask; left != 0 && is_clear; left &= left - 1) {
-      const size_t at = at_of(static_cast<size_t>(__builtin_ctz(left)));
-      if (!is_write) is_clear = are_written(&cta.shared_states[at], bytes);
-      for (size_t i = at; i < at + count && is_clear; i += SharedUses::word) {
-        const SharedUse* const use = cta.uses.whole_word(i);
-        is_clear = use && (use->writer < 0 || is_ordered(warp, use->writer, use->write_epoch));
-        if (is_clear && is_write && (use->readers & ~own_bit) != 0)
-          is_clear = unordered_reader(warp, cta, *use, cta.uses.epochs_of_word(i), own_bit) < 0;
-      }
-    }
-    if (!is_clear) return false;
-    for_each_lane(mask, [&](int lane) {
-      const size_t at = at_of(static_cast<size_t>(lane));
-      cta.uses.use_units(at, count);
-      for (size_t i = at; i < at + count; i += SharedUses::word) {
-        SharedUse& use = *cta.uses.whole_word(i);
-        if (is_write) note_write(warp, op, lane, use, false);
-        else note_read(warp, op, use, cta.uses.epochs_of_word(i));
-      }
-      if (is_write) std::memset(&cta.shared_states[at], written, count);
-    });
-  }
-  for (size_t i = 0; i < lanes; ++i) places[i] = cta.shared.data() + at_of(i);
-  return true;
-}
-
-bool locate_all_global(Warp& warp, const Op& op, Mask mask, const std::array<uint64_t, lanes>& all, int bytes,
-                       AccessKind kind, std::span<uint8_t*, lanes> places, const uint8_t* data, size_t stride) {
-  Cta& cta = *warp.cta;
-  if (cta.last_region >= cta.regions->size()) return false;
-  const GlobalRegion& region = (*cta.regions)[cta.last_region];
-  uint64_t least = all[0], most = all[0];
-  for (const uint64_t place : all) least = std::min(least, place), most = std::max(most, place);
-  if (least < region.begin || !holds(region.size, most - region.begin, bytes)) return false;
-  const auto count = static_cast<size_t>(bytes);
-  const bool is_write = kind == AccessKind::write;
-  const auto at_of = [&](int lane) { return static_cast<size_t>(all[static_cast<size_t>(lane)] - region.begin); };
-  if (region.states && !is_write) {
-    bool is_clear = true;
-    for_each_lane(mask, [&](int lane) { is_clear = is_clear && are_written(region.states + at_of(lane), bytes); });
-    if (!is_clear) return false;
-  }
-  if (region.states && is_write)
-    for_each_lane(mask, [&](int lane) { std::memset(region.states + at_of(lane), written, count); });
-  if (region.uses && !cta.cluster->warnings.block_race) {
-    const auto changes = [&](int lane) {
-      return is_write && differ(data + stride * static_cast<size_t>(lane), region.data + at_of(lane), count);
-    };
-    const uint64_t span = most - least + count;
-    Mask changed = 0;
-    if (is_write) for_each_lane(mask, [&](int lane) { changed |= Mask{changes(lane)} << lane; });
-    // Lanes that fill a range are noted together.
-    const bool fills = span == count * static_cast<uint64_t>(__builtin_popcount(mask)) &&
-                       !has_equals(mask, all, least, bytes) && (changed == 0 || changed == mask);
-    const auto note = [&](size_t at, size_t size, bool changes_it) {
-      if (region.uses->note(cta.cluster->index, at, size, is_write, changes_it)) warn_of_blocks(warp, op, region);
-    };
-    if (fills) note(static_cast<size_t>(least - region.begin), static_cast<size_t>(span), changed != 0);
-    else for_each_lane(mask, [&](int lane) { note(at_of(lane), count, (changed >> lane & 1) != 0); });
-  }
-  for (size_t i = 0; i < lanes; ++i) places[i] = region.data + (all[i] - region.begin);
-  return true;
-}
-
-}  // namespace
-
-bool locate_all(Warp& warp, const Op& op, Mask mask, const Address& address, int bytes, AccessKind kind,
-                std::span<uint8_t*, lanes> places, const uint8_t* data, size_t stride) {
-  // Narrow accesses have records for bytes, and a warp that holds unwritten values is followed lane by lane.
-  if (bytes % static_cast<int>(SharedUses::word) != 0 || warp.unwritten) return false;
-  std::array<uint64_t, lanes> all;
-  const auto space = addresses_of(warp, mask, address, bytes, all);
-  warp.cta->cluster->changes += kind != AccessKind::read;
-  if (space == Space::shared) {
-    if (kind == AccessKind::write && has_equals(mask, all, *std::ranges::min_element(all), bytes)) return false;
-    return locate_all_shared(warp, op, mask, all, bytes, kind, places);
-  }
-  if (space == Space::global) return locate_all_global(warp, op, mask, all, bytes, kind, places, data, stride);
-  return false;
+void note_block_use(Warp& warp, const Op& op, const GlobalRegion& region, size_t at, size_t bytes, bool is_write,
+                    bool changes) {
+  Cluster& cluster = *warp.cta->cluster;
+  if (!cluster.warnings.block_race && region.uses->note(cluster.index, at, bytes, is_write, changes))
+    warn_of_blocks(warp, op, region);
 }
 
 void write_lanes(Warp& warp, const Op& op, Mask mask, std::span<uint8_t* const, lanes> places, const uint8_t* data,
@@ -551,6 +394,17 @@ bool BlockUses::note(size_t block, size_t at, size_t bytes, bool is_write, bool 
     const size_t first = std::max(at, 4 * word) - 4 * word, end = std::min(at + bytes - 4 * word, size_t{4});
     const uint64_t used = low_mask(static_cast<int>(16 * (end - first))) << 16 * first;
     const uint64_t before = load(all_writers[word]), read_before = load(all_readers[word]);
+    // Most words are used as a whole, first by a block alone.
+    if (used == ~uint64_t{0}) {
+      if (!is_write && (before & four_of(changed)) == 0) {
+        if (read_before == 0) store(all_readers[word], four_of(tag));
+        if (read_before == 0 || read_before == four_of(tag) || read_before == four_of(several)) continue;
+      }
+      if (is_write && before == 0 && read_before == 0) {
+        store(all_writers[word], four_of(changes ? tag | changed : tag));
+        continue;
+      }
+    }
     uint64_t writers = before, readers = read_before;
     // Most accesses are those of a block alone, and not its first ones.
     const bool is_own = ((writers ^ four_of(tag | changed)) & used) == 0;
@@ -589,24 +443,39 @@ void check_async_read(std::span<const Warp> warps, int lane, Cta& cta, size_t at
     });
   if (!cta.uses.is_unit_used(at)) return;
   const std::vector<uint32_t>& fenced = cta.cluster->fenced;
+  const auto is_fenced = [&](int writer, uint32_t epoch) {
+    return static_cast<size_t>(writer) < fenced.size() && epoch <= fenced[static_cast<size_t>(writer)];
+  };
+  const auto is_known = [&](int writer, uint32_t epoch) {
+    return std::ranges::any_of(warps, [&](const Warp& warp) { return is_ordered(warp, writer, epoch); });
+  };
+  // Mostly a warp wrote all of them at once.
+  const SharedUses::Row row = cta.uses.row(at);
+  const uint32_t writer = row.writers[0], epoch = row.write_epochs[0];
+  bool is_alike = true;
+  for (size_t i = 0; i < bytes / SharedUses::word; ++i)
+    is_alike =
+        is_alike && row.writers[i] == writer && row.write_epochs[i] == epoch && row.bytes[i] != SharedBytes::apart;
+  if (is_alike) {
+    if (writer == 0 || (writer & SharedUses::generic_bit) == 0) return;
+    const int number = static_cast<int>(writer & SharedUses::writer_bits) - 1;
+    if (is_fenced(number, epoch) && is_known(number, epoch)) return;
+  }
   bool is_reported = false;
-  cta.uses.for_each(at, bytes, [&](const SharedUse& use, const uint32_t*, size_t i) {
+  cta.uses.for_each(at, bytes, [&](const SharedUse& use, const SharedUses::ReadEpochs&, size_t i) {
     if (is_reported || use.writer < 0 || !use.is_generic) return;
-    const auto writer = static_cast<size_t>(use.writer);
-    const bool is_known =
-        std::ranges::any_of(warps, [&](const Warp& warp) { return is_ordered(warp, use.writer, use.write_epoch); });
-    if (is_known && writer < fenced.size() && use.write_epoch <= fenced[writer]) return;
-    if (!is_known && cta.launch->races == RaceCheck::off) return;
-    KernelFault race{
-        .code = is_known ? ViolationCode::undefined_by_ptx : ViolationCode::shared_memory_race,
-        .lane = lane,
-        .seen =
-            fmt::format("byte {} of shared memory, which {} wrote at {}", static_cast<int64_t>(i) - shared_begin,
-                        print_writer(warps.front(), use.writer, use.write_lane), line_of(cta, use.write_instruction)),
-        .expected = is_known ? "a fence between the write and the async proxy" : "a barrier between the two",
-        .fix = is_known ? "put fence.proxy.async after the write and before the barrier"
-                        : "put bar.sync between the write and this access"};
-    if (is_known || cta.launch->races == RaceCheck::fault) throw race;
+    const bool known = is_known(use.writer, use.write_epoch);
+    if (known && is_fenced(use.writer, use.write_epoch)) return;
+    if (!known && cta.launch->races == RaceCheck::off) return;
+    KernelFault race{.code = known ? ViolationCode::undefined_by_ptx : ViolationCode::shared_memory_race,
+                     .lane = lane,
+                     .seen = fmt::format(
+                         "byte {} of shared memory, which {} wrote at {}", static_cast<int64_t>(i) - shared_begin,
+                         print_writer(warps.front(), use.writer, use.write_lane), line_of(cta, use.write_instruction)),
+                     .expected = known ? "a fence between the write and the async proxy" : "a barrier between the two",
+                     .fix = known ? "put fence.proxy.async after the write and before the barrier"
+                                  : "put bar.sync between the write and this access"};
+    if (known || cta.launch->races == RaceCheck::fault) throw race;
     warn_of_race(*warps.front().cta, "a read by the async proxy", std::move(race));
     is_reported = true;
   });

@@ -12,6 +12,7 @@
 #include "bitmma/math/cvt.hpp"
 #include "bitmma/math/math_instruction.hpp"
 #include "decode.hpp"
+#include "float_loops.hpp"
 #include "lanes.hpp"
 
 namespace bitmma::kernel {
@@ -40,6 +41,7 @@ uint64_t sign_bits(Type type) {
 struct MathDetails {
   MathInstruction instruction = {};
   math::RoundedLoop rounded = nullptr;
+  math::Loop unit = nullptr;  // an approximate instruction of one operand, with .ftz
 };
 
 void run_rounded(Warp& warp, const Op& op, Mask mask) {
@@ -47,17 +49,26 @@ void run_rounded(Warp& warp, const Op& op, Mask mask) {
   uint32_t results[lanes];
   details.rounded(warp.lanes_of<const uint32_t>(op.a), warp.lanes_of<const uint32_t>(op.b),
                   warp.lanes_of<const uint32_t>(op.c), results, lanes);
-  auto* d = warp.lanes_of<uint32_t>(op.d);
-  if (mask == all_lanes) std::memcpy(d, results, sizeof results);
-  else for_each_lane(mask, [&](int lane) { d[lane] = results[lane]; });
+  set_lanes(warp.lanes_of<uint32_t>(op.d), mask, results);
 }
 
-void run_unary(Warp& warp, const Op& op, Mask mask) {
+/// A word that an approximate instruction without .ftz scales before and after the unit, or one near these.
+BITMMA_INLINE bool may_be_scaled(uint32_t word) {
+  const uint32_t magnitude = word & 0x7FFFFFFF;
+  const bool is_tiny = magnitude<0x00800000, is_huge = magnitude> 0x7E800000;  // 2^-126 and 2^126
+  return is_tiny || is_huge || word > 0xC2FC0000;                              // below -126, for ex2
+}
+
+BITMMA_INLINE void run_unary(Warp& warp, const Op& op, Mask mask) {
   const auto& details = *static_cast<const MathDetails*>(op.details);
+  const auto* a = warp.lanes_of<const uint32_t>(op.a);
   uint32_t results[lanes];
-  compute(details.instruction, std::span(warp.lanes_of<const uint32_t>(op.a), lanes), {}, {}, results);
-  auto* d = warp.lanes_of<uint32_t>(op.d);
-  for_each_lane(mask, [&](int lane) { d[lane] = results[lane]; });
+  bool any = false;
+  if (!details.instruction.ftz)
+    for (int lane = 0; lane < lanes; ++lane) any |= may_be_scaled(a[lane]);
+  if (details.unit && !any) details.unit(a, results, lanes);
+  else compute(details.instruction, std::span(a, lanes), {}, {}, results);
+  set_lanes(warp.lanes_of<uint32_t>(op.d), mask, results);
 }
 
 template <typename W>
@@ -148,13 +159,15 @@ Run run_of(const MathInstruction& instruction, const MathDetails& details, Type 
   if (instruction.format == Format::f64) return run_known<uint64_t>;
   if (!instruction.x2 && instruction.format == Format::f32 && instruction.accuracy == MathAccuracy::approx &&
       operand_count(instruction.operation) == 1)
-    return run_unary;
+    return at_levels<run_unary>;
+  if (const Run quotient = quotient_run(instruction)) return quotient;
   return run_known<uint32_t>;
 }
 
 void emit_math(Decoder& decoder, const MathInstruction& instruction, Type type, uint32_t d, uint32_t a, uint32_t b,
                uint32_t c) {
-  const auto* details = decoder.keep(MathDetails{instruction, math::rounded_loop_of(instruction)});
+  const auto* details =
+      decoder.keep(MathDetails{instruction, math::rounded_loop_of(instruction), math::loop_of(instruction)});
   Op& op = decoder.emit(run_of(instruction, *details, type));
   op.details = details;
   op.d = d, op.a = a, op.b = b, op.c = c;
@@ -171,17 +184,6 @@ uint32_t negated(Decoder& decoder, uint32_t slot, Type type) {
   Op& op = decoder.emit(type == Type::f64 ? map<flip_64> : wide ? map<flip_pair> : map<flip_32>);
   op.d = d, op.a = slot, op.b = sign;
   return d;
-}
-
-/// The two factors by which ptxas computes a quotient: the reciprocal of the scaled divisor, and the scaled dividend.
-void run_quotient_factors(Warp& warp, const Op& op, Mask mask) {
-  const auto& details = *static_cast<const MathDetails*>(op.details);
-  const auto *a = warp.lanes_of<const uint32_t>(op.a), *b = warp.lanes_of<const uint32_t>(op.b);
-  auto *d = warp.lanes_of<uint32_t>(op.d), *d2 = warp.lanes_of<uint32_t>(op.d2);
-  for_each_lane(mask, [&](int lane) {
-    const auto [reciprocal, dividend] = math::quotient_factors(details.instruction, a[lane], b[lane]);
-    d[lane] = reciprocal, d2[lane] = dividend;
-  });
 }
 
 /// The instruction of layer math, such as "fma.ftz.f32" for a mad or "add.ftz.f32" for a pair.
@@ -214,8 +216,8 @@ void decode_joined(Decoder& decoder, const PtxInstruction& sum, const Join& join
                                    .accuracy = is_reciprocal ? MathAccuracy::full : of_product.accuracy,
                                    .ftz = of_product.ftz};
     const uint32_t reciprocal = decoder.scratch(4 * lanes), dividend = decoder.scratch(4 * lanes);
-    const auto* details = decoder.keep(MathDetails{quotient, nullptr});
-    Op& op = decoder.emit(run_quotient_factors);
+    const auto* details = decoder.keep(MathDetails{quotient});
+    Op& op = decoder.emit(quotient_factors_run(quotient));
     op.details = details;
     op.a = a, op.b = b, op.d = reciprocal, op.d2 = dividend;
     a = reciprocal, b = dividend;
@@ -224,7 +226,7 @@ void decode_joined(Decoder& decoder, const PtxInstruction& sum, const Join& join
   if (join.negate_addend) c = negated(decoder, c, type);
   if (!is_f64) return emit_math(decoder, instruction, type, d, a, b, c);
   const bool is_exchanged = decoder.comes_later(product.operands[1], product.operands[2]);
-  const auto* details = decoder.keep(MathDetails{instruction, nullptr});
+  const auto* details = decoder.keep(MathDetails{instruction});
   Op& op = decoder.emit(is_exchanged ? run_f64<true> : run_f64<false>);
   op.details = details;
   op.d = d, op.a = a, op.b = b, op.c = c;
@@ -272,7 +274,7 @@ bool decode_f64(Decoder& decoder, const PtxInstruction& instruction, Words& word
     }
   }
   const uint32_t d = decoder.write(instruction.operands[0], Type::f64);
-  const auto* details = decoder.keep(MathDetails{math_instruction, nullptr});
+  const auto* details = decoder.keep(MathDetails{math_instruction});
   Op& op = decoder.emit(is_exchanged ? run_f64<true> : run_f64<false>);
   op.details = details;
   op.d = d, op.a = slots[0], op.b = slots[1], op.c = slots[2];
@@ -471,22 +473,28 @@ void run_compare(Warp& warp, const Op& op, Mask mask) {
   set_comparison(warp, op, mask, first, second);
 }
 
-/// f32 without .ftz, computed on the host: a comparison rounds nothing.
-void run_compare_f32(Warp& warp, const Op& op, Mask mask) {
-  const auto& details = *static_cast<const CompareDetails*>(op.details);
-  const auto *a = warp.lanes_of<const float>(op.a), *b = warp.lanes_of<const float>(op.b);
-  Mask is_less = 0, is_equal = 0, is_greater = 0;
-  for (int lane = 0; lane < lanes; ++lane) {
-    is_less |= Mask{a[lane] < b[lane]} << lane;
-    is_equal |= Mask{a[lane] == b[lane]} << lane;
-    is_greater |= Mask{a[lane] > b[lane]} << lane;
-  }
-  const Mask is_unordered = ~(is_less | is_equal | is_greater);
-  const Mask holds = ((details.holds & less) != 0 ? is_less : 0) | ((details.holds & equal) != 0 ? is_equal : 0) |
-                     ((details.holds & greater) != 0 ? is_greater : 0) |
-                     ((details.holds & unordered) != 0 ? is_unordered : 0);
+/// f32, computed on the host: a comparison rounds nothing.
+template <uint8_t holds, bool ftz>
+BITMMA_INLINE bool compare_f32(uint32_t a, uint32_t b) {
+  const auto flushed_f32 = [](uint32_t word) { return (word & 0x7F800000) != 0 ? word : word & 0x80000000; };
+  const auto x = std::bit_cast<float>(ftz ? flushed_f32(a) : a), y = std::bit_cast<float>(ftz ? flushed_f32(b) : b);
+  const bool is_less = x<y, is_equal = x == y, is_greater = x> y;
+  const bool is_unordered = !(is_less | is_equal | is_greater);
+  constexpr bool on_less = (holds & less) != 0, on_equal = (holds & equal) != 0, on_greater = (holds & greater) != 0,
+                 on_unordered = (holds & unordered) != 0;
+  return (on_less & is_less) | (on_equal & is_equal) | (on_greater & is_greater) | (on_unordered & is_unordered);
+}
+template <uint8_t outcomes, bool ftz>
+BITMMA_INLINE void run_compare_f32(Warp& warp, const Op& op, Mask mask) {
+  const Mask holds = test<compare_f32<outcomes, ftz>>(warp, op);
   set_comparison(warp, op, mask, holds, ~holds);
 }
+/// For each set of outcomes.
+template <bool ftz>
+constexpr auto compare_f32_runs = []<uint8_t... outcomes>(std::integer_sequence<uint8_t, outcomes...>) {
+  return std::array{at_levels<run_compare_f32<outcomes, ftz>>...};
+}
+(std::make_integer_sequence<uint8_t, 16>());
 
 struct ClassDetails {
   Format format = Format::f32;
@@ -619,6 +627,7 @@ void decode_cvt(Decoder& decoder, const PtxInstruction& instruction, Words& word
       default: run = integer_cvt<int64_t>(cvt.to); break;
     }
   }
+  if (!run) run = cvt_run(cvt);
   const auto* kept = decoder.keep(details);
   Op& op = decoder.emit(run ? run : run_cvt);
   op.details = kept;
@@ -801,9 +810,10 @@ void decode_float_compare(Decoder& decoder, const PtxInstruction& instruction, W
   const uint32_t d = decoder.write_mask(has_two ? result.elements[0] : result),
                  d2 = has_two ? decoder.write_mask(result.elements[1]) : Op::no_slot;
   const auto* details = decoder.keep(compare_details);
-  Op& op = decoder.emit(type == Type::f64                           ? run_compare<uint64_t>
-                        : type == Type::f32 && !compare_details.ftz ? run_compare_f32
-                                                                    : run_compare<uint32_t>);
+  const auto& runs_f32 = compare_details.ftz ? compare_f32_runs<true> : compare_f32_runs<false>;
+  Op& op = decoder.emit(type == Type::f64   ? Run{run_compare<uint64_t>}
+                        : type == Type::f32 ? Run{runs_f32[compare_details.holds]}
+                                            : Run{run_compare<uint32_t>});
   op.details = details;
   op.d = d, op.d2 = d2, op.a = a, op.b = b, op.c = c, op.combine = combine;
 }

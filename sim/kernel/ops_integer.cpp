@@ -432,7 +432,7 @@ void decode_add(Decoder& decoder, const PtxInstruction& instruction, Words& word
   Run run = subtracts ? for_integer(type, []<typename T>(T) -> Run { return map<sub_of<T>>; })
                       : for_integer(type, []<typename T>(T) -> Run { return map<add_of<T>>; });
   if (words.take(Word::sat))
-    run = type != Type::s32 ? nullptr : subtracts ? map<sub_sat_of<int32_t>> : map<add_sat_of<int32_t>>;
+    run = type != Type::s32 ? Run{} : subtracts ? map<sub_sat_of<int32_t>> : map<add_sat_of<int32_t>>;
   emit_words(decoder, instruction, run, type, 2, type);
 }
 
@@ -516,7 +516,7 @@ void decode_24(Decoder& decoder, const PtxInstruction& instruction, Words& words
   const bool adds = words.name() == Word::mad24;
   Run run = type == Type::u32   ? (adds ? map<mad24_of<uint32_t>> : map<mul24_of<uint32_t>>)
             : type == Type::s32 ? (adds ? map<mad24_of<int32_t>> : map<mul24_of<int32_t>>)
-                                : nullptr;
+                                : Run{};
   emit_words(decoder, instruction, run, type, adds ? 3 : 2, type);
 }
 
@@ -546,7 +546,7 @@ void decode_extreme(Decoder& decoder, const PtxInstruction& instruction, Words& 
   const bool is_max = words.name() == Word::max;
   if (const Word pair = words.take_one({Word::s16x2, Word::u16x2}); pair != Word::none) {
     const bool relu = words.take(Word::relu);
-    const Run run = pair == Word::u16x2 ? (relu     ? nullptr
+    const Run run = pair == Word::u16x2 ? (relu     ? Run{}
                                            : is_max ? map<pair_extreme<uint16_t, true, false>>
                                                     : map<pair_extreme<uint16_t, false, false>>)
                     : relu
@@ -559,7 +559,7 @@ void decode_extreme(Decoder& decoder, const PtxInstruction& instruction, Words& 
   Run run = is_max ? for_integer(type, []<typename T>(T) -> Run { return map<max_of<T>>; })
                    : for_integer(type, []<typename T>(T) -> Run { return map<min_of<T>>; });
   if (words.take(Word::relu))
-    run = type != Type::s32 ? nullptr : is_max ? map<max_relu_of<int32_t>> : map<min_relu_of<int32_t>>;
+    run = type != Type::s32 ? Run{} : is_max ? map<max_relu_of<int32_t>> : map<min_relu_of<int32_t>>;
   emit_words(decoder, instruction, run, type, 2, type);
 }
 
@@ -572,7 +572,7 @@ void decode_abs(Decoder& decoder, const PtxInstruction& instruction, Words& word
     run = type == Type::s16   ? map<abs_of<int16_t>>
           : type == Type::s32 ? map<abs_of<int32_t>>
           : type == Type::s64 ? map<abs_of<int64_t>>
-                              : nullptr;
+                              : Run{};
   emit_words(decoder, instruction, run, type, 1, type);
 }
 
@@ -742,7 +742,7 @@ constexpr bool compare(RegisterWord<T> a, RegisterWord<T> b) {
 }
 
 template <auto f>
-void set_predicate(Warp& warp, const Op& op, Mask mask) {
+BITMMA_INLINE void set_predicate(Warp& warp, const Op& op, Mask mask) {
   const Mask holds = test<f>(warp, op);
   set_comparison(warp, op, mask, holds, ~holds);
 }
@@ -750,12 +750,12 @@ void set_predicate(Warp& warp, const Op& op, Mask mask) {
 template <typename T>
 Run comparison_of(Word how) {
   using enum Comparison;
-  if (how == Word::eq) return set_predicate<compare<T, eq>>;
-  if (how == Word::ne) return set_predicate<compare<T, ne>>;
-  if (how == Word::lt || how == Word::lo) return set_predicate<compare<T, lt>>;
-  if (how == Word::le || how == Word::ls) return set_predicate<compare<T, le>>;
-  if (how == Word::gt || how == Word::hi) return set_predicate<compare<T, gt>>;
-  return set_predicate<compare<T, ge>>;
+  if (how == Word::eq) return at_levels<set_predicate<compare<T, eq>>>;
+  if (how == Word::ne) return at_levels<set_predicate<compare<T, ne>>>;
+  if (how == Word::lt || how == Word::lo) return at_levels<set_predicate<compare<T, lt>>>;
+  if (how == Word::le || how == Word::ls) return at_levels<set_predicate<compare<T, le>>>;
+  if (how == Word::gt || how == Word::hi) return at_levels<set_predicate<compare<T, gt>>>;
+  return at_levels<set_predicate<compare<T, ge>>>;
 }
 
 void decode_setp(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
@@ -795,22 +795,20 @@ void decode_setp(Decoder& decoder, const PtxInstruction& instruction, Words& wor
 }
 
 template <typename W>
-void select_words(Warp& warp, const Op& op, Mask mask) {
+BITMMA_INLINE void select_words(Warp& warp, const Op& op, Mask mask) {
   const auto *a = warp.lanes_of<const W>(op.a), *b = warp.lanes_of<const W>(op.b);
   auto* d = warp.lanes_of<W>(op.d);
-  const Mask condition = warp.mask_of(op.c);
-  if (mask == all_lanes) {
-    for (int lane = 0; lane < lanes; ++lane) d[lane] = (condition >> lane & 1) != 0 ? a[lane] : b[lane];
-    return;
-  }
-  for_each_lane(mask, [&](int lane) { d[lane] = (condition >> lane & 1) != 0 ? a[lane] : b[lane]; });
+  const Mask takes_a = warp.mask_of(op.c);
+  W results[lanes];
+  for (int lane = 0; lane < lanes; ++lane) results[lane] = (takes_a >> lane & 1) != 0 ? a[lane] : b[lane];
+  set_lanes(d, mask, results);
 }
 void decode_selp(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   decoder.require_operands(instruction, 4, 4);
   const Type type = require_type(decoder, words);
   const uint32_t a = decoder.read(instruction.operands[1], type), b = decoder.read(instruction.operands[2], type),
                  c = decoder.read_mask(instruction.operands[3]), d = decoder.write(instruction.operands[0], type);
-  Op& op = decoder.emit(bytes_of(type) == 8 ? select_words<uint64_t> : select_words<uint32_t>);
+  Op& op = decoder.emit(bytes_of(type) == 8 ? at_levels<select_words<uint64_t>> : at_levels<select_words<uint32_t>>);
   op.d = d, op.a = a, op.b = b, op.c = c;
 }
 
@@ -918,9 +916,9 @@ void decode_mov(Decoder& decoder, const PtxInstruction& instruction, Words& word
   if (instruction.operands[0].kind == Kind::vector) return decode_unpack(decoder, instruction, type);
   if (instruction.operands[1].kind == Kind::vector) return decode_pack(decoder, instruction, type);
   const uint32_t a = decoder.read(instruction.operands[1], type), d = decoder.write(instruction.operands[0], type);
-  Op& op = decoder.emit(type == Type::b128    ? move_128<true, true>
-                        : bytes_of(type) == 8 ? map<same<uint64_t>>
-                                              : map<same<uint32_t>>);
+  Op& op = decoder.emit(type == Type::b128    ? Run{move_128<true, true>}
+                        : bytes_of(type) == 8 ? Run{map<same<uint64_t>>}
+                                              : Run{map<same<uint32_t>>});
   op.a = a, op.d = d;
 }
 

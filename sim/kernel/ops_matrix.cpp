@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "../core/words.hpp"
 #include "../instruction/family.hpp"
 #include "bitmma/core/bits.hpp"
 #include "bitmma/instruction/place_operands.hpp"
@@ -11,6 +12,7 @@
 #include "bitmma/instruction/statement.hpp"
 #include "bitmma/memory/ldmatrix.hpp"
 #include "bitmma/memory/smem.hpp"
+#include "lane_access.hpp"
 #include "lanes.hpp"
 #include "matrix.hpp"
 
@@ -30,52 +32,65 @@ struct MatrixMoveDetails {
   std::vector<Place> places = {};  // (register * 32 + lane) * 2 + half
 };
 
+/// Exchanges rows and columns of 8 x 8 halves.
+void transpose(uint8_t* matrix) {
+  Halves rows[8], pairs[8], fours[8];
+  for (size_t i = 0; i < 8; ++i) rows[i] = bitmma::load<Halves>(matrix + 16 * i);
+  const auto low = [](const Halves& a, const Halves& b) {
+    return __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
+  };
+  const auto high = [](const Halves& a, const Halves& b) {
+    return __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
+  };
+  // Rows i and i + 4 side by side, three times: the bits of an element's number go round, and column and row are
+  // exchanged.
+  const auto step = [&](const Halves* from, Halves* to) {
+    for (size_t i = 0; i < 4; ++i) to[2 * i] = low(from[i], from[i + 4]), to[2 * i + 1] = high(from[i], from[i + 4]);
+  };
+  step(rows, pairs), step(pairs, fours), step(fours, rows);
+  for (size_t i = 0; i < 8; ++i) bitmma::store(rows[i], matrix + 16 * i);
+}
+
 void move_matrices(Warp& warp, const Op& op, Mask mask) {
   const auto& details = *static_cast<const MatrixMoveDetails*>(op.details);
   if (mask != all_lanes)
     fault(ViolationCode::undefined_by_ptx, __builtin_ctz(mask), "some lanes of the warp",
           "all 32 lanes, as .aligned requires");
   const int rows = 8 * details.move.count;
-  std::array<std::array<uint8_t, 16>, lanes> stored;
-  if (details.move.store) {
-    size_t at = 0;
-    for (const uint32_t slot : details.slots) {
-      const auto* words = warp.lanes_of<const uint32_t>(slot);
-      for (int lane = 0; lane < lanes; ++lane) {
-        for (int half = 0; half < 2; ++half, ++at) {
-          const auto bits = static_cast<uint16_t>(words[lane] >> 16 * half);
-          std::memcpy(&stored[static_cast<size_t>(details.places[at].address_lane)]
-                             [static_cast<size_t>(details.places[at].byte)],
-                      &bits, 2);
-        }
-      }
+  const auto with_rows = static_cast<Mask>(low_mask(rows));
+  MatrixRows data;
+  if (!details.move.store) {
+    if (!read_rows(warp, op, with_rows, details.address, data)) {
+      for (int lane = 0; lane < rows; ++lane)
+        std::memcpy(data[static_cast<size_t>(lane)].data(),
+                    locate(warp, op, lane, details.address, 16, AccessKind::read), 16);
     }
-  }
-  uint8_t* row_of[lanes] = {};
-  for (int lane = 0; lane < rows; ++lane) {
-    row_of[lane] =
-        locate(warp, op, lane, details.address, 16, details.move.store ? AccessKind::write : AccessKind::read,
-               details.move.store ? stored[static_cast<size_t>(lane)].data() : nullptr);
-  }
-  if (details.move.store) {
-    write_lanes(warp, op, static_cast<Mask>(low_mask(rows)), std::span<uint8_t* const, lanes>(row_of),
-                stored.front().data(), 16, 16);
+    // A register holds a matrix, row by row: lane t has the elements 2 * t and 2 * t + 1. See element_at().
+    constexpr size_t matrix_bytes = 4 * lanes;
+    for (size_t i = 0; i < details.slots.size(); ++i) {
+      uint8_t* const matrix = data[8 * i].data();
+      if (details.move.transposed) transpose(matrix);
+      std::memcpy(warp.lanes_of<uint32_t>(details.slots[i]), matrix, matrix_bytes);
+    }
     return;
   }
   size_t at = 0;
   for (const uint32_t slot : details.slots) {
-    auto* words = warp.lanes_of<uint32_t>(slot);
+    const auto* words = warp.lanes_of<const uint32_t>(slot);
     for (int lane = 0; lane < lanes; ++lane) {
-      uint32_t word = 0;
       for (int half = 0; half < 2; ++half, ++at) {
-        const uint8_t* const element = row_of[details.places[at].address_lane] + details.places[at].byte;
-        uint16_t bits = 0;
-        std::memcpy(&bits, element, 2);
-        word |= uint32_t{bits} << 16 * half;
+        const auto bits = static_cast<uint16_t>(words[lane] >> 16 * half);
+        std::memcpy(
+            &data[static_cast<size_t>(details.places[at].address_lane)][static_cast<size_t>(details.places[at].byte)],
+            &bits, 2);
       }
-      words[lane] = word;
     }
   }
+  uint8_t* row_of[lanes] = {};
+  for (int lane = 0; lane < rows; ++lane)
+    row_of[lane] =
+        locate(warp, op, lane, details.address, 16, AccessKind::write, data[static_cast<size_t>(lane)].data());
+  write_lanes(warp, op, with_rows, std::span<uint8_t* const, lanes>(row_of), data.front().data(), 16, 16);
 }
 
 // --- matrices of bytes, and of 4-bit and 6-bit elements that ldmatrix unpacks into bytes
@@ -265,14 +280,43 @@ struct MmaDetails {
   std::optional<Prepared> of_warp = {};  // mma.sync
 };
 
-/// Calls body(word of the registers in thread-major order, the word in its slot).
-template <typename Word, typename Body>
-void for_each_word(Warp& warp, std::span<const uint32_t> slots, bool wide, const Body& body) {
-  const size_t words = wide ? 2 : 1;
-  for (size_t i = 0; i < slots.size(); ++i) {
-    auto* const of_lanes = warp.lanes_of<Word>(slots[i]);
+/// Registers of a warp -> their words, thread by thread.
+void gather_words(const Warp& warp, std::span<const uint32_t> slots, bool wide, uint32_t* to) {
+  const size_t count = slots.size(), words = wide ? 2 : 1;
+  size_t i = 0;
+  for (; !wide && i + 4 <= count; i += 4) {
+    for (size_t lane = 0; lane < lanes; lane += 4) {
+      bitmma::Words block[4];
+      for (size_t k = 0; k < 4; ++k)
+        block[k] = bitmma::load<bitmma::Words>(warp.lanes_of<const uint32_t>(slots[i + k]) + lane);
+      bitmma::transpose(block);
+      for (size_t k = 0; k < 4; ++k) bitmma::store(block[k], to + (lane + k) * count + i);
+    }
+  }
+  for (; i < count; ++i) {
+    const auto* of_lanes = warp.lanes_of<const uint32_t>(slots[i]);
     for (size_t lane = 0; lane < lanes; ++lane) {
-      for (size_t w = 0; w < words; ++w) body((lane * slots.size() + i) * words + w, of_lanes[lane * words + w]);
+      for (size_t w = 0; w < words; ++w) to[(lane * count + i) * words + w] = of_lanes[lane * words + w];
+    }
+  }
+}
+
+/// The other way.
+void scatter_words(const uint32_t* from, const Warp& warp, std::span<const uint32_t> slots, bool wide) {
+  const size_t count = slots.size(), words = wide ? 2 : 1;
+  size_t i = 0;
+  for (; !wide && i + 4 <= count; i += 4) {
+    for (size_t lane = 0; lane < lanes; lane += 4) {
+      bitmma::Words block[4];
+      for (size_t k = 0; k < 4; ++k) block[k] = bitmma::load<bitmma::Words>(from + (lane + k) * count + i);
+      bitmma::transpose(block);
+      for (size_t k = 0; k < 4; ++k) bitmma::store(block[k], warp.lanes_of<uint32_t>(slots[i + k]) + lane);
+    }
+  }
+  for (; i < count; ++i) {
+    auto* of_lanes = warp.lanes_of<uint32_t>(slots[i]);
+    for (size_t lane = 0; lane < lanes; ++lane) {
+      for (size_t w = 0; w < words; ++w) of_lanes[lane * words + w] = from[(lane * count + i) * words + w];
     }
   }
 }
@@ -282,18 +326,10 @@ void set_registers(State& state, const MmaDetails::Registers& registers, std::sp
     state.set(registers.field, warps.front().lanes_of<const uint64_t>(registers.slots.front())[0]);
     return;
   }
-  const size_t count = registers.slots.size(), threads = warps.size() * lanes;
-  std::vector<uint32_t> words(threads * count * (registers.wide ? 2 : 1));
-  for (size_t w = 0; w < warps.size(); ++w) {
-    for (size_t i = 0; i < count; ++i) {
-      for (int lane = 0; lane < lanes; ++lane) {
-        const size_t at = (w * lanes + static_cast<size_t>(lane)) * count + i;
-        if (registers.wide)
-          std::memcpy(&words[2 * at], warps[w].lanes_of<const uint64_t>(registers.slots[i]) + lane, 8);
-        else words[at] = warps[w].lanes_of<const uint32_t>(registers.slots[i])[lane];
-      }
-    }
-  }
+  const size_t words_of_warp = lanes * registers.slots.size() * (registers.wide ? 2 : 1);
+  std::vector<uint32_t> words(warps.size() * words_of_warp);
+  for (size_t w = 0; w < warps.size(); ++w)
+    gather_words(warps[w], registers.slots, registers.wide, &words[w * words_of_warp]);
   if (!registers.wide) return state.set(registers.field, std::move(words), registers.extents);
   std::vector<uint64_t> elements(words.size() / 2);
   std::memcpy(elements.data(), words.data(), words.size() * 4);
@@ -330,17 +366,9 @@ void run_mma(Warp& warp, const Op& op, Mask mask) {
   }
   family::run(reads_c ? details.instruction : details.without_c, details.model, state);
   const std::span<const uint32_t> words = state.words(Field::accumulator);
-  const size_t count = details.results.size();
-  for (size_t w = 0; w < warps.size(); ++w) {
-    for (size_t i = 0; i < count; ++i) {
-      for (int lane = 0; lane < lanes; ++lane) {
-        const size_t at = (w * lanes + static_cast<size_t>(lane)) * count + i;
-        if (details.wide_results)
-          std::memcpy(warps[w].lanes_of<uint64_t>(details.results[i]) + lane, &words[2 * at], 8);
-        else warps[w].lanes_of<uint32_t>(details.results[i])[lane] = words[at];
-      }
-    }
-  }
+  const size_t words_of_warp = lanes * details.results.size() * (details.wide_results ? 2 : 1);
+  for (size_t w = 0; w < warps.size(); ++w)
+    scatter_words(&words[w * words_of_warp], warps[w], details.results, details.wide_results);
 }
 
 /// The same for mma.sync, without a State, unless a tracer wants one.
@@ -352,8 +380,7 @@ void run_warp_mma(Warp& warp, const Op& op, Mask mask) {
   WarpRegisters registers;
   for (size_t i = 0; i < details.reads.size(); ++i) {
     const MmaDetails::Registers& read = details.reads[i];
-    for_each_word<const uint32_t>(warp, read.slots, read.wide,
-                                  [&](size_t at, const uint32_t& word) { words[i][at] = word; });
+    gather_words(warp, read.slots, read.wide, words[i].data());
     RegisterView& view = read.field == Field::a_regs     ? registers.a
                          : read.field == Field::b_regs   ? registers.b
                          : read.field == Field::metadata ? registers.metadata
@@ -364,8 +391,7 @@ void run_warp_mma(Warp& warp, const Op& op, Mask mask) {
   }
   std::array<uint32_t, most_words> d;
   details.of_warp->execute(registers, d.data());
-  for_each_word<uint32_t>(warp, details.results, details.wide_results,
-                          [&](size_t at, uint32_t& word) { word = d[at]; });
+  scatter_words(d.data(), warp, details.results, details.wide_results);
 }
 
 /// State fields by the PTX names of the operands. d is C before the product and D after it.

@@ -8,6 +8,7 @@
 #include "bitmma/core/bits.hpp"
 #include "bitmma/formats/ieee.hpp"
 #include "decode.hpp"
+#include "lane_access.hpp"
 #include "lanes.hpp"
 #include "matrix.hpp"
 #include "unwritten.hpp"
@@ -16,114 +17,6 @@ namespace bitmma::kernel {
 namespace {
 
 using Kind = Operand::Kind;
-
-struct Part {
-  uint32_t slot = 0;
-  int bits = 32;  // register width
-  bool is_sink = false;
-};
-
-struct MemoryDetails {
-  Address address = {};
-  Type type = Type::b32;
-  int bytes = 4;  // size of an element
-  std::vector<Part> parts = {};
-};
-
-/// The element i of each lane's bytes, in its register.
-void load_part(Warp& warp, const MemoryDetails& details, size_t i, Mask mask, std::span<uint8_t* const, lanes> places) {
-  const Part& part = details.parts[i];
-  const size_t offset = i * static_cast<size_t>(details.bytes);
-  const auto copy = [&]<typename W, typename T>(W* to, T) {
-    if (mask == all_lanes) {
-      for (size_t lane = 0; lane < lanes; ++lane) {
-        T value;
-        std::memcpy(&value, places[lane] + offset, sizeof value);
-        to[lane] = static_cast<W>(value);
-      }
-      return;
-    }
-    for_each_lane(mask, [&](int lane) {
-      T value;
-      std::memcpy(&value, places[static_cast<size_t>(lane)] + offset, sizeof value);
-      to[lane] = static_cast<W>(value);
-    });
-  };
-  if (details.bytes == 4 && part.bits == 32) return copy(warp.lanes_of<uint32_t>(part.slot), uint32_t{});
-  if (details.bytes == 8 && part.bits == 64) return copy(warp.lanes_of<uint64_t>(part.slot), uint64_t{});
-  for_each_lane(mask, [&](int lane) {
-    const uint8_t* const from = places[static_cast<size_t>(lane)] + offset;
-    if (details.bytes == 16) {
-      std::memcpy(warp.lanes_of<uint64_t>(part.slot) + 2 * lane, from, 16);
-      return;
-    }
-    uint64_t value = 0;
-    copy_element(&value, from, static_cast<size_t>(details.bytes));
-    if (is_signed(details.type) && (value >> (8 * details.bytes - 1) & 1) != 0) value |= ~low_mask(8 * details.bytes);
-    if (part.bits > 32) warp.lanes_of<uint64_t>(part.slot)[lane] = value;
-    else warp.lanes_of<uint32_t>(part.slot)[lane] = static_cast<uint32_t>(value & low_mask(part.bits));
-  });
-}
-
-void load(Warp& warp, const Op& op, Mask mask) {
-  const auto& details = *static_cast<const MemoryDetails*>(op.details);
-  const int total = details.bytes * static_cast<int>(details.parts.size());
-  const bool checks = warp.cta->launch->checks;
-  if (std::array<uint8_t*, lanes> places;
-      locate_all(warp, op, mask, details.address, total, AccessKind::read, places)) {
-    for (size_t i = 0; i < details.parts.size(); ++i) load_part(warp, details, i, mask, places);
-    return;
-  }
-  warp.takes_unwritten = checks;
-  for_each_lane(mask, [&](int lane) {
-    const uint8_t* from = locate(warp, op, lane, details.address, total, AccessKind::read);
-    for (const Part& part : details.parts) {
-      if (details.bytes == 16) {
-        std::memcpy(warp.lanes_of<uint64_t>(part.slot) + 2 * lane, from, 16);
-        from += 16;
-        continue;
-      }
-      uint64_t value = 0;
-      copy_element(&value, from, static_cast<size_t>(details.bytes));
-      from += details.bytes;
-      if (is_signed(details.type) && (value >> (8 * details.bytes - 1) & 1) != 0) value |= ~low_mask(8 * details.bytes);
-      if (part.bits > 32) warp.lanes_of<uint64_t>(part.slot)[lane] = value;
-      else warp.lanes_of<uint32_t>(part.slot)[lane] = static_cast<uint32_t>(value & low_mask(part.bits));
-    }
-  });
-  warp.takes_unwritten = false;
-  if (checks) mark_loaded(warp, op, mask);
-}
-
-constexpr size_t most_bytes = 32;  // of one access
-
-void store(Warp& warp, const Op& op, Mask mask) {
-  const auto& details = *static_cast<const MemoryDetails*>(op.details);
-  const int total = details.bytes * static_cast<int>(details.parts.size());
-  std::array<std::array<uint8_t, most_bytes>, lanes> data;
-  std::array<uint8_t*, lanes> places;
-  for_each_lane(mask, [&](int lane) {
-    uint8_t* to = data[static_cast<size_t>(lane)].data();
-    for (const Part& part : details.parts) {
-      if (details.bytes == 16) {
-        std::memcpy(to, warp.lanes_of<const uint64_t>(part.slot) + 2 * lane, 16);
-      } else if (part.bits > 32) {
-        copy_element(to, warp.lanes_of<const uint64_t>(part.slot) + lane, static_cast<size_t>(details.bytes));
-      } else {
-        copy_element(to, warp.lanes_of<const uint32_t>(part.slot) + lane, static_cast<size_t>(details.bytes));
-      }
-      to += details.bytes;
-    }
-  });
-  if (!locate_all(warp, op, mask, details.address, total, AccessKind::write, places, data.front().data(), most_bytes)) {
-    for_each_lane(mask, [&](int lane) {
-      places[static_cast<size_t>(lane)] =
-          locate(warp, op, lane, details.address, total, AccessKind::write, data[static_cast<size_t>(lane)].data());
-    });
-  }
-  write_lanes(warp, op, mask, places, data.front().data(), most_bytes, static_cast<size_t>(total));
-  if (warp.unwritten) mark_stored(warp, places, static_cast<size_t>(total));
-}
 
 Space space_of(Words& words) {
   // The address encodes the block of the cluster.
@@ -191,7 +84,7 @@ void decode_access(Decoder& decoder, const PtxInstruction& instruction, Words& w
   memory_details.bytes = bytes_of(*type);
   const size_t total = static_cast<size_t>(memory_details.bytes) * count;
   // PTX ISA, ld and st: vectors have up to 128 bits; since sm_100 256, of 32-bit or 64-bit elements in global memory.
-  const bool is_long = total == most_bytes && (memory_details.bytes == 4 || memory_details.bytes == 8) &&
+  const bool is_long = total == most_access_bytes && (memory_details.bytes == 4 || memory_details.bytes == 8) &&
                        has_tensor_memory(decoder.target()) && (space == Space::global || space == Space::generic);
   // ptxas 13.0 also takes eight elements of 8 and 16 bits, but ends with an internal error for some loads of the
   // latter.
@@ -207,7 +100,7 @@ void decode_access(Decoder& decoder, const PtxInstruction& instruction, Words& w
   const std::span<const Operand> registers = parts_of(data);
   if (registers.size() != count) decoder.refuse("with a vector of another size");
   for (const Operand& reg : registers) {
-    Part part;
+    MemoryDetails::Part part;
     part.slot = is_store ? decoder.read_wide(reg, *type, part.bits) : decoder.write_wide(reg, *type, part.bits);
     if (!is_store && reg.kind == Kind::reg && part.bits <= 32) part.bits = info(decoder.type_of(reg)).bits;
     if ((part.bits > 64) != (memory_details.bytes == 16)) decoder.refuse("with a register of another width");
@@ -217,7 +110,7 @@ void decode_access(Decoder& decoder, const PtxInstruction& instruction, Words& w
   if (is_store && (memory_details.address.space == Space::param || memory_details.address.space == Space::constant))
     decoder.refuse("a store there");
   const auto* details = decoder.keep(std::move(memory_details));
-  Op& op = decoder.emit(is_store ? store : load);
+  Op& op = decoder.emit(is_store ? store_run() : load_run());
   op.details = details;
   // A loop that waits for another block reads so.
   if (!is_store && is_ordered && space != Space::shared) op.control = Control::yield;
@@ -657,7 +550,7 @@ void run_copy(Warp& warp, const Op& op, Mask mask) {
       std::memset(cta.shared_states.data() + copy.to, in_flight, static_cast<size_t>(details.bytes));
       // Triton omits the fence between cp.async and wgmma, and the GPU's bits are right.
       cta.uses.for_each(copy.to, static_cast<size_t>(details.bytes),
-                        [](SharedUse& use, const uint32_t*, size_t) { use.is_generic = false; });
+                        [](SharedUse& use, const SharedUses::ReadEpochs&, size_t) { use.is_generic = false; });
     }
     warp.open_group.push_back(copy);
   });
@@ -807,6 +700,57 @@ constexpr auto memory_rows = std::to_array<Opcode>({
 });
 
 }  // namespace
+
+void load_by_lanes(Warp& warp, const Op& op, Mask mask) {
+  const auto& details = *static_cast<const MemoryDetails*>(op.details);
+  const int total = details.total();
+  const bool checks = warp.cta->launch->checks;
+  warp.takes_unwritten = checks;
+  for_each_lane(mask, [&](int lane) {
+    const uint8_t* from = locate(warp, op, lane, details.address, total, AccessKind::read);
+    for (const MemoryDetails::Part& part : details.parts) {
+      if (details.bytes == 16) {
+        std::memcpy(warp.lanes_of<uint64_t>(part.slot) + 2 * lane, from, 16);
+        from += 16;
+        continue;
+      }
+      uint64_t value = 0;
+      copy_element(&value, from, static_cast<size_t>(details.bytes));
+      from += details.bytes;
+      if (is_signed(details.type) && (value >> (8 * details.bytes - 1) & 1) != 0) value |= ~low_mask(8 * details.bytes);
+      if (part.bits > 32) warp.lanes_of<uint64_t>(part.slot)[lane] = value;
+      else warp.lanes_of<uint32_t>(part.slot)[lane] = static_cast<uint32_t>(value & low_mask(part.bits));
+    }
+  });
+  warp.takes_unwritten = false;
+  if (checks) mark_loaded(warp, op, mask);
+}
+
+void store_by_lanes(Warp& warp, const Op& op, Mask mask) {
+  const auto& details = *static_cast<const MemoryDetails*>(op.details);
+  const int total = details.total();
+  std::array<std::array<uint8_t, most_access_bytes>, lanes> data;
+  std::array<uint8_t*, lanes> places;
+  for_each_lane(mask, [&](int lane) {
+    uint8_t* to = data[static_cast<size_t>(lane)].data();
+    for (const MemoryDetails::Part& part : details.parts) {
+      if (details.bytes == 16) {
+        std::memcpy(to, warp.lanes_of<const uint64_t>(part.slot) + 2 * lane, 16);
+      } else if (part.bits > 32) {
+        copy_element(to, warp.lanes_of<const uint64_t>(part.slot) + lane, static_cast<size_t>(details.bytes));
+      } else {
+        copy_element(to, warp.lanes_of<const uint32_t>(part.slot) + lane, static_cast<size_t>(details.bytes));
+      }
+      to += details.bytes;
+    }
+  });
+  for_each_lane(mask, [&](int lane) {
+    places[static_cast<size_t>(lane)] =
+        locate(warp, op, lane, details.address, total, AccessKind::write, data[static_cast<size_t>(lane)].data());
+  });
+  write_lanes(warp, op, mask, places, data.front().data(), most_access_bytes, static_cast<size_t>(total));
+  if (warp.unwritten) mark_stored(warp, places, static_cast<size_t>(total));
+}
 
 Address address_of(Decoder& decoder, const Operand& operand, Space space) {
   if (operand.kind != Kind::address || operand.elements.size() != 1) decoder.refuse("without an address in brackets");

@@ -169,27 +169,28 @@ Op& emit_together(Decoder& decoder, Run run, const Operand& members) {
 
 enum class Shuffle : uint8_t { up, down, bfly, idx };
 template <Shuffle how>
-void shuffle(Warp& warp, const Op& op, Mask mask) {
+BITMMA_INLINE void shuffle(Warp& warp, const Op& op, Mask mask) {
   const auto *a = warp.lanes_of<const uint32_t>(op.a), *b = warp.lanes_of<const uint32_t>(op.b),
              *c = warp.lanes_of<const uint32_t>(op.c);
-  uint32_t results[lanes];
-  Mask inside = 0;
+  int sources[lanes];
+  bool inside[lanes];
   for (int lane = 0; lane < lanes; ++lane) {
     const int delta = static_cast<int>(b[lane] & 31), clamp = static_cast<int>(c[lane] & 31),
               segment = static_cast<int>(c[lane] >> 8 & 31);
     const int last = (lane & segment) | (clamp & ~segment);
     int from = 0;
-    bool is_inside = false;
-    if constexpr (how == Shuffle::up) from = lane - delta, is_inside = from >= last;
-    else if constexpr (how == Shuffle::down) from = lane + delta, is_inside = from <= last;
-    else if constexpr (how == Shuffle::bfly) from = lane ^ delta, is_inside = from <= last;
-    else from = (lane & segment) | (delta & ~segment), is_inside = from <= last;
-    results[lane] = a[is_inside ? from : lane];
-    inside |= Mask{is_inside} << lane;
+    if constexpr (how == Shuffle::up) from = lane - delta;
+    else if constexpr (how == Shuffle::down) from = lane + delta;
+    else if constexpr (how == Shuffle::bfly) from = lane ^ delta;
+    else from = (lane & segment) | (delta & ~segment);
+    const bool is_inside = how == Shuffle::up ? from >= last : from <= last;
+    sources[lane] = is_inside ? from : lane;
+    inside[lane] = is_inside;
   }
-  auto* d = warp.lanes_of<uint32_t>(op.d);
-  for_each_lane(mask, [&](int lane) { d[lane] = results[lane]; });
-  if (op.d2 != Op::no_slot) set_mask(warp, op.d2, mask, inside);
+  uint32_t results[lanes];
+  for (int lane = 0; lane < lanes; ++lane) results[lane] = a[sources[lane]];
+  set_lanes(warp.lanes_of<uint32_t>(op.d), mask, results);
+  if (op.d2 != Op::no_slot) set_mask(warp, op.d2, mask, mask_of(inside));
 }
 
 void decode_shfl(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
@@ -206,10 +207,10 @@ void decode_shfl(Decoder& decoder, const PtxInstruction& instruction, Words& wor
   const uint32_t d = decoder.write(has_two ? operands[0].elements[0] : operands[0], Type::b32),
                  d2 = has_two ? decoder.write_mask(operands[0].elements[1]) : Op::no_slot;
   Op& op = emit_together(decoder,
-                         how == Word::up     ? shuffle<Shuffle::up>
-                         : how == Word::down ? shuffle<Shuffle::down>
-                         : how == Word::bfly ? shuffle<Shuffle::bfly>
-                                             : shuffle<Shuffle::idx>,
+                         how == Word::up     ? at_levels<shuffle<Shuffle::up>>
+                         : how == Word::down ? at_levels<shuffle<Shuffle::down>>
+                         : how == Word::bfly ? at_levels<shuffle<Shuffle::bfly>>
+                                             : at_levels<shuffle<Shuffle::idx>>,
                          operands[4]);
   op.a = a, op.b = b, op.c = c, op.d = d, op.d2 = d2;
 }
