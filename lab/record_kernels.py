@@ -4,11 +4,13 @@
 
   record_kernels.py make DIR TRITON     DIR/jobs.txt with modules and inputs; TRITON is what
                                         data/kernels/triton_kernels.py wrote, or - for the kernels of nvcc alone
+  record_kernels.py draw DIR SEED COUNT the same for COUNT modules of 25 kernels each that data/kernels/drawn.py draws
+                                        from SEED on; every other one has -use_fast_math
   g++ -std=c++20 -O1 lab/launch_kernels.cpp -o DIR/launch -ldl && DIR/launch DIR/jobs.txt       on the GPU
   record_kernels.py compare DIR         runs every launch here, and counts outputs that differ
   record_kernels.py digests DIR GPU     a CSV of what the GPU gave: GPU is its name, as in data/kernels/h100.csv
 
-`make` needs ptxas (BITMMA_PTXAS), NumPy and ml_dtypes; `compare` the bitmma package.
+`make` needs ptxas (BITMMA_PTXAS), NumPy and ml_dtypes; `draw` nvcc (BITMMA_NVCC) as well; `compare` the bitmma package.
 """
 
 import glob
@@ -111,9 +113,9 @@ def fusion_launches():
 DRAWN = [(module, kernel) for module in range(24) for kernel in range(25)]
 
 
-def drawn_launches():
+def drawn_launches(drawn=DRAWN):
     numbers = ["fp32[64]", "fp32[64]", "s32[64]", "fp32[64]", "s32[64]"]
-    for i, (module, kernel) in enumerate(DRAWN):
+    for i, (module, kernel) in enumerate(drawn):
         yield (
             f"drawn drawn_{module}",
             f"d{kernel}",
@@ -292,19 +294,41 @@ def parameters_of(ptx, entry):
     return text.count(".param")
 
 
+def assemble(ptx):
+    cubin = ptx[:-3] + "cubin"
+    subprocess.run([os.environ.get("BITMMA_PTXAS", "ptxas"), "-arch=sm_90a", "-o", cubin, ptx], check=True)
+
+
 def make(folder, triton):
     os.makedirs(folder, exist_ok=True)
     with tarfile.open(os.path.join(DATA, "drawn.tar.xz")) as packed:
         packed.extractall(folder)
     ptx_files = [*glob.glob(os.path.join(DATA, "*.ptx")), *glob.glob(os.path.join(folder, "drawn", "*.ptx"))]
     for source in ptx_files:
-        ptx = os.path.join(folder, os.path.basename(source))
-        shutil.copy(source, ptx)
-        subprocess.run(
-            [os.environ.get("BITMMA_PTXAS", "ptxas"), "-arch=sm_90a", "-o", ptx[:-3] + "cubin", ptx], check=True
-        )
+        assemble(shutil.copy(source, os.path.join(folder, os.path.basename(source))))
+    write_jobs(folder, all_launches(triton), triton)
+
+
+def draw(folder, seed, count):
+    os.makedirs(folder, exist_ok=True)
+    for module in range(count):
+        source = os.path.join(folder, f"drawn_{module}.cu")
+        with open(source, "w") as out:
+            subprocess.run(
+                [sys.executable, os.path.join(DATA, "drawn.py"), str(seed + module), "25"], stdout=out, check=True
+            )
+        ptx = source[:-2] + "ptx"
+        fast = ["-use_fast_math"] * (module % 2)
+        nvcc = os.environ.get("BITMMA_NVCC", "nvcc")
+        subprocess.run([nvcc, "-ptx", "-arch=sm_90a", *fast, "-o", ptx, source], check=True)
+        assemble(ptx)
+    drawn = [(module, kernel) for module in range(count) for kernel in range(25)]
+    write_jobs(folder, enumerate(drawn_launches(drawn), 100_000 * seed), "-")
+
+
+def write_jobs(folder, launches, triton):
     jobs, rows, last = [], [], None
-    for number, (module, entry, grid, block, shared, arguments, how) in all_launches(triton):
+    for number, (module, entry, grid, block, shared, arguments, how) in launches:
         source, name = module.split()
         if source == "triton":
             for ending in ("ptx", "cubin"):
@@ -402,6 +426,8 @@ def digests(folder, gpu):
 def main():
     if len(sys.argv) == 4 and sys.argv[1] == "make":
         return make(sys.argv[2], sys.argv[3])
+    if len(sys.argv) == 5 and sys.argv[1] == "draw":
+        return draw(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
     if len(sys.argv) == 3 and sys.argv[1] == "compare":
         return compare(sys.argv[2])
     if len(sys.argv) == 4 and sys.argv[1] == "digests":

@@ -27,7 +27,7 @@ TEST_CASE("M and N of every form are those of Table 39") {
   CHECK(count(i8, 256, 2, false) == 8);
   Tcgen05Mma transposed = tcgen05_mma({MmaKind::f8f6f4, Format::f32, Format::e4m3, Format::e4m3}, 128, 24);
   transposed.transpose_b = true;
-  CHECK_THAT(violations_of(transposed, Target::sm_100a), test::refused(ViolationCode::illegal_value, "n"));
+  CHECK_THAT(violations_of(transposed, Target::sm_100a), test::refused(ViolationCode::illegal_value, "N"));
   transposed.a = Format::e2m1, transposed.transpose_a = true;
   CHECK(violations_of(transposed, Target::sm_100a).size() == 2);
 }
