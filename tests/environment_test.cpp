@@ -215,9 +215,8 @@ std::vector<Call> calls() {
       return text_of(computed_d(random_case(instruction, Target::sm_90a, {}, id, 5, 0)));
     });
   }
-  add("explain", [one = small_case()] {
-    return print(explain(one, 1, 2)) + to_json(describe(explain(one, 1, 2), Target::sm_90a));
-  });
+  add("explain",
+      [c = small_case()] { return print(explain(c, 1, 2)) + to_json(describe(explain(c, 1, 2), Target::sm_90a)); });
   const std::vector<float> numbers{0.0F, -0.0F, 1e-40F, -3e-39F, 1.0F, 448.0F, 65504.0F, 0.3F, 1e30F, -7.0F};
   for (const FormatInfo& format : formats) {
     if (format.kind == NumberKind::floating) {
@@ -228,11 +227,11 @@ std::vector<Call> calls() {
       std::string text;
       RandomStream random(4, 4);
       for (int i = 0; i < 200; ++i) {
-        Matrix one(id, 1, 1);
+        Matrix element(id, 1, 1);
         const uint64_t mask = (uint64_t{1} << (info(id).bits - 1) << 1) - 1;
         const uint64_t code = (uint64_t{random.word()} << 32 | random.word()) & mask & ~uint64_t{info(id).zero_bits};
-        one.set_code(0, 0, i < 20 ? code & info(id).mantissa_mask() : code);
-        text += print_value(id, one.code(0, 0)) + bits_of_float(to_floats(one)[0]);
+        element.set_code(0, 0, i < 20 ? code & info(id).mantissa_mask() : code);
+        text += print_value(id, element.code(0, 0)) + bits_of_float(to_floats(element)[0]);
       }
       return text;
     });

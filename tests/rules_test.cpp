@@ -139,8 +139,8 @@ std::map<std::string, std::set<std::string>> tests_by_rule() {
         tags += (*part)[1];
       }
       for (std::sregex_iterator part(names.begin(), names.end(), literal); part != end; ++part) name += (*part)[1];
-      for (std::sregex_iterator one(tags.begin(), tags.end(), tag); one != end; ++one) {
-        found[(*one)[1]].insert(fmt::format("{} ({})", name, file));
+      for (std::sregex_iterator match(tags.begin(), tags.end(), tag); match != end; ++match) {
+        found[(*match)[1]].insert(fmt::format("{} ({})", name, file));
       }
     }
   }

@@ -424,12 +424,12 @@ TEST_CASE("the campaigns' table of mma.sync in docs/evidence.md is what the camp
   for (const char* path : {"data/evidence/mma_sync_campaign_h200.json", "data/evidence/mma_sync_campaign_h100.json"}) {
     const auto campaign = nlohmann::json::parse(test::read_text(test::source_path(path)));
     CHECK(campaign["rows"].size() == 198 + 1);
-    for (const auto& one : campaign["rows"]) {
-      const std::string name = one["instruction"].get<std::string>();
+    for (const auto& measured : campaign["rows"]) {
+      const std::string name = measured["instruction"].get<std::string>();
       const auto add = [&](Row& row) {
-        row.outputs[gpu] += one["outputs"].get<int64_t>();
-        row.hard += one["hard_outputs"].get<int64_t>();
-        row.mismatches += one["mismatches"].get<int64_t>();
+        row.outputs[gpu] += measured["outputs"].get<int64_t>();
+        row.hard += measured["hard_outputs"].get<int64_t>();
+        row.mismatches += measured["mismatches"].get<int64_t>();
       };
       if (name == "total") {
         add(total);
@@ -500,7 +500,7 @@ TEST_CASE("README has the matrix of evidence and the outputs of the campaigns") 
     outputs += total["outputs"].get<int64_t>();
   }
   const std::string text = fmt::format(
-      "{}For ●, {} random outputs of an H100 and an H200 were compared with bitmma. "
+      "{}For the cells `measured`, {} random outputs of an H100 and an H200 were compared with bitmma. "
       "[None differed](docs/evidence.md#what-this-project-measured).\n",
       out.str(), grouped(outputs));
   test::check_generated("README.md", "<!-- matrix -->", "<!-- end of the matrix -->", text);

@@ -181,11 +181,12 @@ Report describe_recorded(const Comparison& comparison, std::string_view source, 
       {"recorded", {{"outputs", comparison.outputs}, {"mismatches", comparison.mismatches}, {"source", source}}}};
   if (comparison.mismatches == 0) {
     return report.add_text(
-        fmt::format("all {} of {} match the recorded D ({}{})", counted(comparison.outputs, "output"),
+        fmt::format("all {} of {} match the recorded D (source: {}{})", counted(comparison.outputs, "output"),
                     counted(comparison.cases, "case"), source, of),
         Tone::good);
   }
-  report.add_text(fmt::format("{} from the recorded D ({}{})", print_differing(comparison), source, of), Tone::bad);
+  report.add_text(fmt::format("{} from the recorded D (source: {}{})", print_differing(comparison), source, of),
+                  Tone::bad);
   return report.add_text(print(*comparison.first));
 }
 

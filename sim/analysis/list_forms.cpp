@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 
+#include "bitmma/core/target_names.hpp"
 #include "bitmma/instruction/execute.hpp"
 #include "bitmma/instruction/statement.hpp"
 
@@ -150,16 +151,16 @@ std::string print_form(const ListedForm& row) {
 
 /// A character that stands for levels of evidence, and its meaning.
 struct Sureness {
-  std::string_view symbol, meaning;
+  std::string_view word, meaning;
   std::vector<Evidence> levels;
 };
 const std::array<Sureness, 4> surenesses{{
-    {"●", "measured for this project, bit for bit", {Evidence::measured}},
-    {"◐",
+    {"measured", "for this project, bit for bit", {Evidence::measured}},
+    {"results",
      "agrees with results that others measured",
      {Evidence::published_words, Evidence::measured_by_others, Evidence::consistent_words}},
-    {"○", "as a published model or the PTX ISA states", {Evidence::published_model}},
-    {"?", "assumed, because no source decides it", {Evidence::model_choice}},
+    {"model", "as a published model or the PTX ISA states", {Evidence::published_model}},
+    {"assumed", "because no source decides it", {Evidence::model_choice}},
 }};
 
 /// The levels of the row's instructions on the target. The PTX ISA documents moves.
@@ -244,10 +245,14 @@ bool has_words(const std::vector<std::string>& words, std::string_view name, con
 
 void require_listed(const std::vector<std::string>& words, bool is_any) {
   if (is_any) return;
-  throw Error({.field = "words",
-               .seen = fmt::format("{}", fmt::join(words, " ")),
-               .expected = "parts of a name, types, targets or a family that occur together in a row",
-               .fix = "bitmma list shows all rows"});
+  // The rows name a target as PTX does.
+  const auto gpu = std::ranges::find_if(
+      words, [](const std::string& word) { return !target_named(word) && target_meant_by(word).has_value(); });
+  throw Error(
+      {.field = "words",
+       .seen = fmt::format("{}", fmt::join(words, " ")),
+       .expected = "words of one row: parts of its name, its types, targets or family",
+       .fix = gpu != words.end() ? fmt::format("did you mean --target {}?", *gpu) : "bitmma list shows all rows"});
 }
 
 std::vector<ListedForm> list_of(const ListRequest& request) {
@@ -307,7 +312,7 @@ std::vector<std::vector<std::string>> evidence_matrix_of(const std::vector<Liste
       for (const Sureness& sureness : surenesses) {
         if (family_levels != of_family.end() &&
             std::ranges::any_of(sureness.levels, [&](Evidence level) { return family_levels->second.contains(level); }))
-          cell += sureness.symbol;
+          cell += fmt::format("{}{}", cell.empty() ? "" : ", ", sureness.word);
       }
     }
   }
@@ -316,8 +321,8 @@ std::vector<std::vector<std::string>> evidence_matrix_of(const std::vector<Liste
 
 std::string meaning_of_evidence_matrix() {
   std::vector<std::string> parts;
-  for (const Sureness& sureness : surenesses) parts.push_back(fmt::format("{} {}", sureness.symbol, sureness.meaning));
-  return fmt::format("{}; empty: the GPU has no such instruction. Several symbols: it depends on the types.\n",
+  for (const Sureness& sureness : surenesses) parts.push_back(fmt::format("{}: {}", sureness.word, sureness.meaning));
+  return fmt::format("{}; empty: the GPU has no such instruction. Several words: it depends on the types.\n",
                      fmt::join(parts, "; "));
 }
 

@@ -249,7 +249,10 @@ LibraryChoice library_choice(const LibraryCall& call) {
   const std::string kind = kind_of(call);
   const std::vector<std::string> kinds = all_of(&Recorded::kind, call.gpu);
   if (std::ranges::find(kinds, kind) == kinds.end())
-    refuse("types", kind, kinds, "the choices for these calls were recorded");
+    refuse("types", kind, kinds,
+           info(call.a).bits == 8 && call.scales == CallScales::none
+               ? "float8 needs scale_a and scale_b, as torch._scaled_mm does"
+               : "the choices for these calls were recorded");
   const auto recorded = std::ranges::find_if(Choices::get().calls, [&](const Recorded& row) {
     return row.gpu == call.gpu && row.kind == kind && row.layout == call.layout;
   });

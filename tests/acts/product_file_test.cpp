@@ -131,7 +131,7 @@ TEST_CASE("bad product files are refused by file and tensor") {
     for (auto& [name, old] : changed) {
       if (name == key) old = value;
     }
-    std::erase_if(changed, [&](const auto& one) { return one.first == key && value.empty(); });
+    std::erase_if(changed, [&](const auto& pair) { return pair.first == key && value.empty(); });
     return changed;
   };
   CHECK(refusal({}, keys).empty());

@@ -232,23 +232,23 @@ namespace {
 /// Shared memory and descriptors of an m64n32k16 of f16 in swizzle 128, as a program sees them.
 class Program {
  public:
-  explicit Program(Case& one)
-      : one_(one), image_(one.before.bytes(Field::smem).begin(), one.before.bytes(Field::smem).end()) {}
+  explicit Program(Case& c)
+      : case_(c), image_(c.before.bytes(Field::smem).begin(), c.before.bytes(Field::smem).end()) {}
   ~Program() {
     const auto bytes = static_cast<int64_t>(image_.size());
-    one_.before.set(Field::smem, std::move(image_), {bytes});
+    case_.before.set(Field::smem, std::move(image_), {bytes});
   }
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
 
-  int64_t start(Field descriptor) const { return static_cast<int64_t>(one_.before.number(descriptor) & 0x3FFF) * 16; }
+  int64_t start(Field descriptor) const { return static_cast<int64_t>(case_.before.number(descriptor) & 0x3FFF) * 16; }
   void set_start(Field descriptor, int64_t byte) {
-    one_.before.set(descriptor,
-                    (one_.before.number(descriptor) & ~uint64_t{0x3FFF}) | static_cast<uint64_t>(byte / 16));
+    case_.before.set(descriptor,
+                     (case_.before.number(descriptor) & ~uint64_t{0x3FFF}) | static_cast<uint64_t>(byte / 16));
   }
   void set_sbo(Field descriptor, int64_t bytes) {
-    const uint64_t others = one_.before.number(descriptor) & ~(uint64_t{0x3FFF} << 32);
-    one_.before.set(descriptor, others | static_cast<uint64_t>(bytes / 16) << 32);
+    const uint64_t others = case_.before.number(descriptor) & ~(uint64_t{0x3FFF} << 32);
+    case_.before.set(descriptor, others | static_cast<uint64_t>(bytes / 16) << 32);
   }
   void clear(int64_t from, int64_t bytes) { std::fill_n(image_.begin() + from, bytes, uint8_t{0}); }
   void put(int64_t byte, uint32_t code) {
@@ -263,7 +263,7 @@ class Program {
   }
 
  private:
-  Case& one_;
+  Case& case_;
   std::vector<uint8_t> image_;
 };
 

@@ -79,12 +79,12 @@ TEST_CASE("folded text has at most 80 columns and is indented further after its 
 }
 
 TEST_CASE("warnings in a report are lines and data") {
-  const std::vector<Violation> one{{.field = "n", .seen = "9", .expected = "8", .severity = Severity::warning}};
-  const Report found = Report().add_warnings(one);
-  CHECK(print(found) == "warning: " + print(one.front()) + "\n");
-  CHECK(print(found, true) == "\033[33mwarning: " + print(one.front()) + "\033[0m\n");
+  const std::vector<Violation> warnings{{.field = "n", .seen = "9", .expected = "8", .severity = Severity::warning}};
+  const Report report = Report().add_warnings(warnings);
+  CHECK(print(report) == "warning: " + print(warnings.front()) + "\n");
+  CHECK(print(report, true) == "\033[33mwarning: " + print(warnings.front()) + "\033[0m\n");
   CHECK(
-      to_json(found) ==
+      to_json(report) ==
       R"({"warnings":[{"field":"n","seen":"9","legal":"8","fix":"","source":"","code":"illegal_value","severity":"warning"}]})");
 }
 

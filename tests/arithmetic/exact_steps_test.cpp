@@ -22,8 +22,8 @@ const AccumulatorModel& fp8_row(Target target) {
 
 /// Term by term, step by step.
 Matrix by_terms(const AccumulatorModel& model, const Operands& operands) {
-  return product_by_steps(model, operands, [one = step_model(model)](const Operands& step, const KStep&) {
-    return slow_product(one, step);
+  return product_by_steps(model, operands, [step_row = step_model(model)](const Operands& step, const KStep&) {
+    return slow_product(step_row, step);
   });
 }
 

@@ -304,9 +304,9 @@ void for_each_case(
     for (int index = 0; index < cases_per_row; ++index) {
       Product product = products[static_cast<size_t>(index) * 7 % products.size()];
       std::visit(
-          [&](auto& one) {
-            if constexpr (requires { one.n; }) {
-              if (!row.quad_pairs) one.n = widths[static_cast<size_t>(index) % widths.size()];
+          [&](auto& instruction) {
+            if constexpr (requires { instruction.n; }) {
+              if (!row.quad_pairs) instruction.n = widths[static_cast<size_t>(index) % widths.size()];
             }
           },
           product.instruction);

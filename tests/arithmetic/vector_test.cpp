@@ -58,14 +58,14 @@ TEST_CASE("pairs are multiplied half by half and added, one vector or two with o
     }
     for (int32_t& number : y) number = (number & 0xFFFF) | (random.one_in(2) ? 0x10000 : -0x10000);
     const I32 vectors[2] = {vector_of(x[0]), vector_of(x[1])};
-    I32 one, two[2];
-    multiply_pairs<bytes>(vectors[0], vector_of(y), one);
-    multiply_pairs<bytes>(vectors, y[0], two);
+    I32 single, both[2];
+    multiply_pairs<bytes>(vectors[0], vector_of(y), single);
+    multiply_pairs<bytes>(vectors, y[0], both);
     for (size_t lane = 0; lane < lanes; ++lane) {
       const auto product = [&](int32_t a, int32_t b) { return lower(a) * lower(b) + upper(a) * upper(b); };
-      REQUIRE(numbers_of(one)[lane] == product(x[0][lane], y[lane]));
-      REQUIRE(numbers_of(two[0])[lane] == product(x[0][lane], y[0]));
-      REQUIRE(numbers_of(two[1])[lane] == product(x[1][lane], y[0]));
+      REQUIRE(numbers_of(single)[lane] == product(x[0][lane], y[lane]));
+      REQUIRE(numbers_of(both[0])[lane] == product(x[0][lane], y[0]));
+      REQUIRE(numbers_of(both[1])[lane] == product(x[1][lane], y[0]));
     }
   }
 }

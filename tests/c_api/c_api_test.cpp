@@ -349,10 +349,10 @@ TEST_CASE("C quantises a matrix as C++ does, by every recipe") {
 }
 
 TEST_CASE("C refuses to quantise what no recipe takes, and writes nothing") {
-  const float one[32] = {1}, infinite[32] = {INFINITY};
+  const float finite[32] = {1}, infinite[32] = {INFINITY};
   uint8_t codes[32] = {7}, scales[2] = {7};
   float second = 7;
-  const bitmma_matrix row{.data = one, .format = BITMMA_F32, .rows = 1, .cols = 32};
+  const bitmma_matrix row{.data = finite, .format = BITMMA_F32, .rows = 1, .cols = 32};
   bitmma_matrix short_row = row, other_type = row, not_finite = row, nothing = row, negative = row;
   short_row.cols = 31, other_type.format = BITMMA_E4M3, not_finite.data = infinite, nothing.data = nullptr,
   negative.rows = -1;
@@ -556,8 +556,8 @@ TEST_CASE("C computes what C++ does for every conversion, function of C and inst
 
 TEST_CASE("C's conversions and functions compute in place, and refuse without writing") {
   uint64_t words[] = {0x43E40000, 0x3F800000};
-  const uint64_t one[] = {0x3F800000, 0xBF800000};
-  const uint64_t* const operands[] = {words, one};
+  const uint64_t upper[] = {0x3F800000, 0xBF800000};
+  const uint64_t* const operands[] = {words, upper};
   REQUIRE(bitmma_cvt("cvt.rn.satfinite.e4m3x2.f32", 2, 2, operands, words) == BITMMA_OK);
   CHECK(words[0] == 0x7E38);
   CHECK(words[1] == 0x38B8);
@@ -570,7 +570,7 @@ TEST_CASE("C's conversions and functions compute in place, and refuse without wr
   CHECK(bitmma_cvt("cvt.rn.f16.f32", 0, 1, operands, nullptr) == BITMMA_OK);
   CHECK(bitmma_c_function("expf", 0, nullptr, nullptr, nullptr) == BITMMA_OK);
 
-  const uint64_t* const missing[] = {one, nullptr};
+  const uint64_t* const missing[] = {upper, nullptr};
   uint64_t result = 7;
   for (const auto& [name, count, given] :
        {std::tuple("cvt.f16.f32", size_t{1}, operands),
@@ -594,7 +594,7 @@ TEST_CASE("C's conversions and functions compute in place, and refuse without wr
     CHECK(word == 7);
   }
   CHECK(bitmma_math("rcp.approx.ftz.f64", 1, &x, nullptr, nullptr, &word) == BITMMA_ERROR_INVALID);
-  CHECK(bitmma_math_64("rcp.approx.ftz.f64", 1, one, one, nullptr, &result) == BITMMA_ERROR_INVALID);
+  CHECK(bitmma_math_64("rcp.approx.ftz.f64", 1, upper, upper, nullptr, &result) == BITMMA_ERROR_INVALID);
 }
 
 TEST_CASE("bias, C and the numbers of rows reach a whole product") {
@@ -689,7 +689,7 @@ TEST_CASE("kernels run from C as from C++, with numbers, memory and tensor maps"
   const bitmma_status status = bitmma_kernel_launch(product, &of_product, nullptr);
   INFO(bitmma_last_error());
   REQUIRE(status == BITMMA_OK);
-  CHECK(std::ranges::all_of(d, [](float one) { return one == 128.0f; }));
+  CHECK(std::ranges::all_of(d, [](float element) { return element == 128.0f; }));
 }
 
 TEST_CASE("modules, memory and launches by bytes from C as from C++") {

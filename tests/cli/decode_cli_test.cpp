@@ -340,10 +340,10 @@ TEST_CASE("decode takes files of PTX: line, meaning, counts, and code 1 for what
   const auto mxf4 =
       nlohmann::json::parse(run({"decode", test::source_path("data/ptx/triton_sm100_mxf4.ptx"), "--json"}).out);
   int described = 0;
-  for (const auto& one : mxf4["instructions"]) {
-    if (!one.contains("idesc")) continue;
-    CHECK(one["idesc"]["a"] == "e2m1");
-    CHECK(one["idesc"]["n"] == 16);
+  for (const auto& instruction : mxf4["instructions"]) {
+    if (!instruction.contains("idesc")) continue;
+    CHECK(instruction["idesc"]["a"] == "e2m1");
+    CHECK(instruction["idesc"]["n"] == 16);
     ++described;
   }
   CHECK(described == 1);

@@ -27,21 +27,21 @@ TEST_CASE("explain speaks JSON and uses the exit codes") {
   REQUIRE(run({"golden", f16, "--distribution", "normal", "--cases", "2", "-o", right}).code == 0);
   const Outcome explained = run({"explain", right, "--row", "5", "--col", "3", "--json"});
   CHECK(explained.code == 0);
-  const auto one = nlohmann::json::parse(explained.out);
-  CHECK(one["terms"].size() == 16);
-  CHECK(one["d"] == one["recorded_d"]);
-  CHECK(one["terms"][0]["a_place"].contains("byte"));
-  CHECK(one["target"] == "sm_90a");
+  const auto explanation = nlohmann::json::parse(explained.out);
+  CHECK(explanation["terms"].size() == 16);
+  CHECK(explanation["d"] == explanation["recorded_d"]);
+  CHECK(explanation["terms"][0]["a_place"].contains("byte"));
+  CHECK(explanation["target"] == "sm_90a");
   for (const char* key :
        {"instruction", "row", "col", "rule", "evidence", "c", "special", "max_exponent", "max_exponent_by",
         "quantum_exponent", "exact", "exact_value", "error_ulp", "sum", "alternatives"}) {
     INFO(key);
-    CHECK(one.contains(key));
+    CHECK(explanation.contains(key));
   }
   for (const char* key :
        {"k", "a", "a_value", "b", "b_value", "a_place", "b_place", "product", "exponent", "kept", "bits_dropped"}) {
     INFO(key);
-    CHECK(one["terms"][0].contains(key));
+    CHECK(explanation["terms"][0].contains(key));
   }
   CHECK_THAT(run({"explain", right}).out, ContainsSubstring("target: sm_90a\n"));
   // The D of another adder, recorded in the file itself.

@@ -379,7 +379,7 @@ const std::vector<Harmless> harmless{
 };
 bool is_harmless(const std::string& verb, const std::string& flag) {
   return std::ranges::any_of(
-      harmless, [&](const Harmless& one) { return (one.verb.empty() || one.verb == verb) && one.flag == flag; });
+      harmless, [&](const Harmless& row) { return (row.verb.empty() || row.verb == verb) && row.flag == flag; });
 }
 
 void for_each_verb(const CLI::App& command, const std::string& path, const auto& visit) {
@@ -439,9 +439,9 @@ TEST_CASE("every flag of a verb acts or is refused, alone and beside every other
           if (both.refused() && (!both.files.empty() || !both.outcome.out.empty()))
             failed += verb + " " + line + ": refused behind a result\n";
           if (both.refused()) continue;
-          for (const auto& [one, other] : {std::pair(i, j), std::pair(j, i)}) {
-            if (both == tried[other].seen && !is_harmless(verb, tried[one].name))
-              failed += verb + " " + line + ": " + tried[one].name + " does nothing\n";
+          for (const auto& [flag, other_flag] : {std::pair(i, j), std::pair(j, i)}) {
+            if (both == tried[other_flag].seen && !is_harmless(verb, tried[flag].name))
+              failed += verb + " " + line + ": " + tried[flag].name + " does nothing\n";
           }
         }
       }

@@ -295,13 +295,14 @@ TEST_CASE("the D of a K loop is of who the file says computed it") {
   }
   file.set_metadata("source", "NVIDIA H100"), file.set_metadata("gpu", "H100");
   write_tensor_file(path, file);
-  CHECK_THAT(run({"simulate", path}).out, ContainsSubstring("match the recorded D (NVIDIA H100, of the whole K)"));
+  CHECK_THAT(run({"simulate", path}).out,
+             ContainsSubstring("match the recorded D (source: NVIDIA H100, of the whole K)"));
   CHECK(nlohmann::json::parse(run({"simulate", path, "--json"}).out)[0]["recorded"]["source"] == "NVIDIA H100");
   REQUIRE(run({"simulate", path, "-o", out}).code == 0);
   CHECK_FALSE(read_tensor_file(out).find_metadata("gpu"));
   const std::string wrong = changed(path, folder.path("wrong.safetensors"), "d", 3);
   CHECK_THAT(run({"simulate", wrong, "-o", folder.path("none.safetensors")}).err,
-             ContainsSubstring("from the recorded D (NVIDIA H100)"));
+             ContainsSubstring("from the recorded D (source: NVIDIA H100)"));
 }
 
 TEST_CASE("the flag --after tells which recorded D it leaves out, once") {

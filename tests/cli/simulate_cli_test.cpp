@@ -59,9 +59,10 @@ TEST_CASE("simulate refuses bad requests: message and exit code of each") { bad_
 TEST_CASE("simulate shows D, the rule and its evidence, and whether the recorded D agrees") {
   const Outcome outcome = run({"simulate", one_golden, "--rows", "2", "--cols", "3", "--hex"});
   CHECK(outcome.code == 0);
-  CHECK_THAT(outcome.out, ContainsSubstring("F = 25, RZ-23") && ContainsSubstring("measured on an NVIDIA H200") &&
-                              ContainsSubstring("row 1  0x") &&
-                              ContainsSubstring("all 1024 outputs of 2 cases match the recorded D (NVIDIA H200)"));
+  CHECK_THAT(outcome.out,
+             ContainsSubstring("F = 25, RZ-23") && ContainsSubstring("measured on an NVIDIA H200") &&
+                 ContainsSubstring("row 1  0x") &&
+                 ContainsSubstring("all 1024 outputs of 2 cases match the recorded D (source: NVIDIA H200)"));
 }
 
 TEST_CASE("simulate writes several files into a folder") {
@@ -348,7 +349,7 @@ TEST_CASE("simulate -o does not lose a recorded D: one that differs, or one of h
   write_tensor_file(bad, file);
   const Outcome differs = run({"simulate", bad, "-o", out});
   CHECK(differs.code == 1);
-  CHECK_THAT(differs.err, ContainsSubstring("1 of 1024 outputs differs from the recorded D (NVIDIA H100)") &&
+  CHECK_THAT(differs.err, ContainsSubstring("1 of 1024 outputs differs from the recorded D (source: NVIDIA H100)") &&
                               ContainsSubstring("not written"));
   CHECK_FALSE(std::filesystem::exists(out));
   CHECK(run({"simulate", bad, "-o", out, "--replace-d"}).code == 1);

@@ -39,11 +39,12 @@ int number(const char* name, int otherwise) {
 int entry(const char* variable, const std::string& call, int use) {
   std::string rest = setting(variable);
   while (!rest.empty()) {
-    const std::string one = rest.substr(0, rest.find(','));
-    rest.erase(0, one.size() + 1);
-    const size_t first = one.find(':'), second = one.find(':', first + 1);
-    const int asked = std::stoi(one.substr(first + 1));
-    if (one.substr(0, first) == call && (asked == use || asked == 0)) return std::stoi(one.substr(second + 1));
+    const std::string text = rest.substr(0, rest.find(','));
+    rest.erase(0, text.size() + 1);
+    const size_t first = text.find(':'), second = text.find(':', first + 1);
+    const int listed_use = std::stoi(text.substr(first + 1));
+    if (text.substr(0, first) == call && (listed_use == use || listed_use == 0))
+      return std::stoi(text.substr(second + 1));
   }
   return 0;
 }

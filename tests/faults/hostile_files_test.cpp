@@ -60,8 +60,8 @@ std::string module_of(std::string_view body) {
 
 /// Launches of a kernel on four bytes of memory. The launch is the text of its keys after ptx.
 std::string launches(const std::string& ptx, const std::string& launch, size_t count = 1) {
-  const std::string one = fmt::format(R"({{\"entry\":\"k\",\"ptx\":0,{}}})", launch);
-  std::string list = repeated(one + ",", count);
+  const std::string entry = fmt::format(R"({{\"entry\":\"k\",\"ptx\":0,{}}})", launch);
+  std::string list = repeated(entry + ",", count);
   list.pop_back();
   return safetensors(fmt::format(R"({{{},{},"__metadata__":{{"target":"sm_90a","launches":"[{}]"}}}})",
                                  tensor("ptx.0", "U8", std::to_string(ptx.size()), 0, ptx.size()),

@@ -390,13 +390,13 @@ TEST_CASE("two writers of one name: one whole file of one of them") {
 TEST_CASE("two inputs of one name are not written over each other") {
   const TemporaryFolder folder;
   for (const char* name : {"x", "y", "out"}) fs::create_directory(folder.path(name));
-  const std::string one = folder.path("x/n.safetensors"), two = folder.path("y/n.safetensors");
-  REQUIRE(run_program(golden(one)).code == 0);
-  REQUIRE(run_program(golden(two, 1, 9)).code == 0);
-  const Finished finished = run_program({"simulate", one, two, "-o", folder.path("out")});
+  const std::string first = folder.path("x/n.safetensors"), second = folder.path("y/n.safetensors");
+  REQUIRE(run_program(golden(first)).code == 0);
+  REQUIRE(run_program(golden(second, 1, 9)).code == 0);
+  const Finished finished = run_program({"simulate", first, second, "-o", folder.path("out")});
   CHECK(finished.code == 2);
   note_message(finished.err);
   CHECK(names_in(folder.path("out")).empty());
   // No file is its own output.
-  CHECK(run_program({"simulate", one, "-o", one}).code == 2);
+  CHECK(run_program({"simulate", first, "-o", first}).code == 2);
 }

@@ -22,8 +22,8 @@ Lent lend(Bytes& in, int64_t count, int rows, int cols, int code_size) {
   if (one_in(in, 6)) row_stride = 0;
   if (one_in(in, 6)) col_stride = -col_stride;
   if (one_in(in, 6)) row_stride = -row_stride;
-  const int64_t one = std::abs(row_stride) * (rows - 1) + std::abs(col_stride) * (cols - 1) + code_size;
-  const int64_t batch_stride = one_in(in, 4) ? 0 : one_in(in, 4) ? -one : one;
+  const int64_t span = std::abs(row_stride) * (rows - 1) + std::abs(col_stride) * (cols - 1) + code_size;
+  const int64_t batch_stride = one_in(in, 4) ? 0 : one_in(in, 4) ? -span : span;
   const int64_t steps[] = {row_stride * (rows - 1), col_stride * (cols - 1), batch_stride * (count - 1)};
   int64_t first = 0, last = 0;
   for (const int64_t step : steps) (step < 0 ? first : last) += step;

@@ -68,18 +68,18 @@ struct Objects {
 };
 
 void use_instruction(Bytes& in, Objects& objects) {
-  bitmma_instruction* const one = objects.instruction;
+  bitmma_instruction* const instruction = objects.instruction;
   int64_t value = 0;
   switch (between(in, 0, 7)) {
     case 7: {
       const bitmma_named_value fields[]{
           {pick(in, instruction_fields), one_in(in, 2) ? "e4m3" : nullptr, number<int64_t>(in)},
           {pick(in, instruction_fields), one_in(in, 2) ? "mxf4" : nullptr, number<int64_t>(in)}};
-      checked(bitmma_instruction_set_fields(one, fields, static_cast<std::size_t>(between(in, 0, 2))));
+      checked(bitmma_instruction_set_fields(instruction, fields, static_cast<std::size_t>(between(in, 0, 2))));
       break;
     }
-    case 0: checked(bitmma_instruction_set(one, pick(in, number_names), number<int64_t>(in))); break;
-    case 1: checked(bitmma_instruction_get(one, pick(in, number_names), &value)); break;
+    case 0: checked(bitmma_instruction_set(instruction, pick(in, number_names), number<int64_t>(in))); break;
+    case 1: checked(bitmma_instruction_get(instruction, pick(in, number_names), &value)); break;
     case 2: {
       const bitmma_tcgen05 fields{.m = 32 << between(in, 0, 3),
                                   .n = number(in),
@@ -88,35 +88,35 @@ void use_instruction(Bytes& in, Objects& objects) {
                                   .a = any_code(in),
                                   .b = any_code(in),
                                   .scale = any_code(in)};
-      checked(bitmma_instruction_set_tcgen05(one, &fields));
+      checked(bitmma_instruction_set_tcgen05(instruction, &fields));
       break;
     }
-    case 3: print_into(in, [&](auto... text) { return bitmma_instruction_print(one, text...); }); break;
+    case 3: print_into(in, [&](auto... text) { return bitmma_instruction_print(instruction, text...); }); break;
     case 4: {
       const char* target = any_target_name(in);
-      const bool legal = checked(bitmma_instruction_check(one, target)) == BITMMA_OK;
+      const bool legal = checked(bitmma_instruction_check(instruction, target)) == BITMMA_OK;
       bitmma_evidence evidence;
       std::size_t choices = 0;
-      if (checked(bitmma_instruction_evidence(one, target, &evidence, &choices)) == BITMMA_OK && choices > 0) {
-        print_into(in, [&](auto... text) { return bitmma_choice_print(one, target, choices - 1, text...); });
+      if (checked(bitmma_instruction_evidence(instruction, target, &evidence, &choices)) == BITMMA_OK && choices > 0) {
+        print_into(in, [&](auto... text) { return bitmma_choice_print(instruction, target, choices - 1, text...); });
       }
-      print_into(in, [&](auto... text) { return bitmma_rule_print(one, target, text...); });
-      if (one) require(bitmma_instruction_target(one) != nullptr, "an instruction has a usual target");
+      print_into(in, [&](auto... text) { return bitmma_rule_print(instruction, target, text...); });
+      if (instruction) require(bitmma_instruction_target(instruction) != nullptr, "an instruction has a usual target");
       (void)legal;
       break;
     }
     case 5: {
       std::size_t count = 0;
-      if (checked(bitmma_instruction_field_count(one, &count)) != BITMMA_OK) break;
+      if (checked(bitmma_instruction_field_count(instruction, &count)) != BITMMA_OK) break;
       bitmma_field field;
       for (std::size_t i = 0; i < count; ++i)
-        require(bitmma_instruction_field_at(one, i, &field) == BITMMA_OK, "a field is there");
-      require(bitmma_instruction_field_at(one, count, &field) == BITMMA_ERROR_INVALID, "and no more");
+        require(bitmma_instruction_field_at(instruction, i, &field) == BITMMA_OK, "a field is there");
+      require(bitmma_instruction_field_at(instruction, count, &field) == BITMMA_ERROR_INVALID, "and no more");
       break;
     }
     case 6: {
       bitmma_instruction* copy = nullptr;
-      if (checked(bitmma_instruction_copy(one, &copy)) == BITMMA_OK) {
+      if (checked(bitmma_instruction_copy(instruction, &copy)) == BITMMA_OK) {
         bitmma_instruction_destroy(objects.instruction);
         objects.instruction = copy;
       }

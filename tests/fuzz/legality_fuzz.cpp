@@ -158,7 +158,7 @@ void fuzz_one(bitmma::fuzz::Bytes& in) {
   using namespace bitmma::fuzz;
   Instruction instruction = listed_instruction(in);
   for (int changes = between(in, 0, 5); changes > 0; --changes) {
-    std::visit([&](auto& one) { change(in, one); }, instruction);
+    std::visit([&](auto& alternative) { change(in, alternative); }, instruction);
   }
   const Target target = in.ConsumeBool() ? default_target(instruction) : any_target(in);
   const std::vector<Violation> violations = violations_of(instruction, target);

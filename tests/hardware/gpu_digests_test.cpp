@@ -63,10 +63,11 @@ WordFunction function_named(const std::string& name) {
     const auto function = std::ranges::find(*all, name, &WordFunction::name);
     if (function != all->end()) return *function;
   }
-  return {.name = name, .model = [one = parse_c_function(name)](const WordArguments& arguments, std::span<uint32_t> y) {
+  return {.name = name,
+          .model = [function = parse_c_function(name)](const WordArguments& arguments, std::span<uint32_t> y) {
             std::vector<uint32_t> words(arguments.count);
             for (size_t i = 0; i < words.size(); ++i) words[i] = arguments.first + static_cast<uint32_t>(i);
-            compute(one, words, {}, y);
+            compute(function, words, {}, y);
           }};
 }
 

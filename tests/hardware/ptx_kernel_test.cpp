@@ -98,7 +98,7 @@ Format only(const FormatSet& set) {
 TEST_CASE("the kernel has the instruction with its operands, in the order of PTX") {
   Wgmma instruction = std::get<Wgmma>(parse_instruction("wgmma.mma_async.sp.sync.aligned.m64n8k32.f16.f16.f16"));
   instruction.negate_b = true, instruction.transpose_b = true, instruction.sparsity_selector = 1;
-  const auto statement = [](const Instruction& one) { return print(statement_of(one)); };
+  const auto statement = [](const Instruction& printed) { return print(statement_of(printed)); };
   CHECK(statement(instruction) ==
         "wgmma.mma_async.sp.sync.aligned.m64n8k32.f16.f16.f16 {d0, d1}, a_desc, b_desc, metadata0, 1, scale_d, 1, -1, "
         "0, 1;");

@@ -85,7 +85,7 @@ TEST_CASE(
                            });
       if (!matters) continue;
       INFO(mnemonic << ": " << line);
-      CHECK(std::ranges::any_of(quoted, [&](const std::string& one) { return is_quoted_as(line, one); }));
+      CHECK(std::ranges::any_of(quoted, [&](const std::string& quotation) { return is_quoted_as(line, quotation); }));
     }
   }
 }

@@ -170,10 +170,10 @@ TEST_CASE("what the families have in common is the same, however it is asked") {
     // mma.sync has shorter K too.
     if (mma.family != Family::mma_sync) CHECK(mma.k * mma.a_container_bits == (mma.sparse ? 512 : 256));
     std::visit(
-        [&](const auto& one) {
-          if constexpr (requires { one.m; }) {
+        [&](const auto& fields) {
+          if constexpr (requires { fields.m; }) {
             CHECK(std::tuple(mma.m / mma.products, mma.n, mma.k / mma.products, mma.d, mma.a, mma.b, mma.sparse) ==
-                  std::tuple(one.m, one.n, one.k, one.d, one.a, one.b, one.sparse));
+                  std::tuple(fields.m, fields.n, fields.k, fields.d, fields.a, fields.b, fields.sparse));
           }
         },
         instruction);

@@ -18,8 +18,8 @@ TEST_CASE("the map of an operand of mma.sync names the bits that hold its codes"
   }
   uint64_t seed = 0;
   for (const Instruction& instruction : instructions) {
-    const auto* one = std::get_if<MmaSync>(&instruction);
-    if (!one || one->a == Format::f64 || one->is_quad_pairs()) continue;
+    const auto* mma_sync = std::get_if<MmaSync>(&instruction);
+    if (!mma_sync || mma_sync->a == Format::f64 || mma_sync->is_quad_pairs()) continue;
     const Mma mma = mma_of(instruction);
     const Target target = default_target(instruction);
     const Case drawn = random_case(instruction, target, {}, Distribution::bits, 1, seed++);
@@ -31,7 +31,7 @@ TEST_CASE("the map of an operand of mma.sync names the bits that hold its codes"
       const Field field = is_a ? Field::a_regs : Field::b_regs;
       const size_t thread = map.axis("thread"), reg = map.axis("register"), bit = map.axis("bit");
       CHECK(map.axes[bit].width == bits_of(format));
-      CHECK(map.axes[bit].step() == one->container_bits(format));
+      CHECK(map.axes[bit].step() == mma_sync->container_bits(format));
       const Matrix& matrix = is_a ? operands.a : operands.b;
       map.for_each({}, [&](const MapEntry& entry) {
         const auto row = static_cast<int>(entry[0]), col = static_cast<int>(entry[1]);

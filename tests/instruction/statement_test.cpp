@@ -26,43 +26,43 @@ std::vector<Violation> refusal_of(std::string_view text, auto parse) {
 }
 std::vector<Violation> mnemonic_refusal(std::string_view text) { return refusal_of(text, parse_instruction); }
 std::vector<Violation> statement_refusal(std::string_view text) {
-  return refusal_of(text, [](std::string_view one) { return parse_statement(one); });
+  return refusal_of(text, [](std::string_view statement) { return parse_statement(statement); });
 }
 
 /// The part of an instruction that a statement says: what tcgen05's instruction descriptor says is as parsing leaves
 /// it.
 Instruction written_part(const Instruction& instruction) {
-  const auto* one = std::get_if<Tcgen05Mma>(&instruction);
-  if (!one) return instruction;
+  const auto* tcgen05 = std::get_if<Tcgen05Mma>(&instruction);
+  if (!tcgen05) return instruction;
   Tcgen05Mma part = std::get<Tcgen05Mma>(parse_instruction(print(instruction)));
-  part.a_source = one->a_source;
-  part.scale_input_d = one->scale_input_d;
+  part.a_source = tcgen05->a_source;
+  part.scale_input_d = tcgen05->scale_input_d;
   return part;
 }
 
 /// `instruction` with operands and immediates that `number` picks: numbers in a row meet every value of each.
 Instruction variant(const Instruction& instruction, unsigned number) {
   const auto bit = [&](unsigned index) { return (number >> index & 1) != 0; };
-  const auto change = [&](auto one) -> Instruction {
-    using T = decltype(one);
+  const auto change = [&](auto changed) -> Instruction {
+    using T = decltype(changed);
     if constexpr (std::is_same_v<T, Wgmma>) {
-      if (bit(0)) one.a_source = OperandSource::registers;
-      if (info(one.a).kind == NumberKind::floating) one.negate_a = bit(1), one.negate_b = bit(2);
-      if (info(one.a).bits == 16) one.transpose_a = bit(3) && !bit(0), one.transpose_b = bit(4);
-      if (one.sparse) one.sparsity_selector = bit(5);
+      if (bit(0)) changed.a_source = OperandSource::registers;
+      if (info(changed.a).kind == NumberKind::floating) changed.negate_a = bit(1), changed.negate_b = bit(2);
+      if (info(changed.a).bits == 16) changed.transpose_a = bit(3) && !bit(0), changed.transpose_b = bit(4);
+      if (changed.sparse) changed.sparsity_selector = bit(5);
     } else if constexpr (std::is_same_v<T, MmaSync>) {
-      if (one.sparse && !one.has_scales()) one.sparsity_selector = static_cast<int>(number % 4);
-      if (!one.has_scales()) return one;
-      one.byte_id_a = static_cast<int>(number % 4), one.thread_id_a = bit(2);
-      one.byte_id_b = static_cast<int>(number / 8 % 4), one.thread_id_b = static_cast<int>(number / 32 % 4);
+      if (changed.sparse && !changed.has_scales()) changed.sparsity_selector = static_cast<int>(number % 4);
+      if (!changed.has_scales()) return changed;
+      changed.byte_id_a = static_cast<int>(number % 4), changed.thread_id_a = bit(2);
+      changed.byte_id_b = static_cast<int>(number / 8 % 4), changed.thread_id_b = static_cast<int>(number / 32 % 4);
     } else if constexpr (std::is_same_v<T, Tcgen05Mma>) {
-      if (bit(0)) one.a_source = OperandSource::tmem;
-      if ((one.kind == MmaKind::f16 || one.kind == MmaKind::tf32) && !one.weight_stationary)
-        one.scale_input_d = static_cast<int>(number / 2 % 16);
-    } else if (one.has_registers() && one.ldst.shape == LdStShape::s16x32bx2 && bit(0)) {
-      one.half_split_offset = number << 16 | number;
+      if (bit(0)) changed.a_source = OperandSource::tmem;
+      if ((changed.kind == MmaKind::f16 || changed.kind == MmaKind::tf32) && !changed.weight_stationary)
+        changed.scale_input_d = static_cast<int>(number / 2 % 16);
+    } else if (changed.has_registers() && changed.ldst.shape == LdStShape::s16x32bx2 && bit(0)) {
+      changed.half_split_offset = number << 16 | number;
     }
-    return one;
+    return changed;
   };
   return std::visit(change, instruction);
 }
@@ -76,11 +76,12 @@ TEST_CASE("every legal mnemonic reads back as the instruction it was printed fro
     INFO(text);
     const Instruction parsed = parse_instruction(text);
     REQUIRE(print(parsed) == text);
-    if (const auto* one = std::get_if<Tcgen05Mma>(&instruction)) {
+    if (const auto* tcgen05 = std::get_if<Tcgen05Mma>(&instruction)) {
       const Tcgen05Mma& read = std::get<Tcgen05Mma>(parsed);
       REQUIRE(std::tuple(read.kind, read.cta_group, read.weight_stationary, read.sparse, read.scale_vec, read.ashift) ==
-              std::tuple(one->kind, one->cta_group, one->weight_stationary, one->sparse, one->scale_vec, one->ashift));
-      REQUIRE(read.collector == one->collector);
+              std::tuple(tcgen05->kind, tcgen05->cta_group, tcgen05->weight_stationary, tcgen05->sparse,
+                         tcgen05->scale_vec, tcgen05->ashift));
+      REQUIRE(read.collector == tcgen05->collector);
     } else {
       REQUIRE(parsed == instruction);
     }

@@ -27,7 +27,7 @@ class Expression {
     const auto flushed = [flushes](uint64_t x) { return flushes && (x & 0x7F800000) == 0 ? x & 0x80000000 : x; };
     const Underflow underflow = flushes ? Underflow::flush : Underflow::gradual;
     if (word == "neg") return static_cast<uint32_t>(operands[0] ^ 0x80000000);
-    for (uint64_t& one : operands) one = flushed(one);
+    for (uint64_t& operand : operands) operand = flushed(operand);
     uint64_t result = 0;
     if (word.starts_with("mul"))
       result = ieee_mul(Format::f32, operands[0], operands[1], Rounding::nearest_even, underflow);

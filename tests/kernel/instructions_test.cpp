@@ -247,11 +247,11 @@ TEST_CASE("lanes tell each other: shfl, vote, match, redux, elect, barriers that
 }
 
 TEST_CASE("NaN of f64 come through as an H100 lets them") {
-  struct One {
+  struct Row {
     std::string_view ptx;
     uint64_t a, b, c, expected;
   };
-  const std::vector<One> measured{
+  const std::vector<Row> measured{
       // driver 580.159.04, CUDA 13.0
       {"sub.rn.f64 %rd10, %rd2, %rd3;", 0x3ff0000000000000, 0x7ff0000000000789, 0, 0x7ff8000000000789},
       {"div.rn.f64 %rd10, %rd2, %rd3;", 0x3ff0000000000000, 0x7ff0000000000789, 0, 0x7ff8000000000789},
@@ -312,14 +312,14 @@ TEST_CASE("NaN of f64 come through as an H100 lets them") {
       {"fma.rn.f64 %rd10, %rd2, %rd3, %rd4;", 0x7ff0000000000000, 0x0000000000000000, 0x3ff0000000000000,
        0xfff8000000000000},
   };
-  for (const One& one : measured) {
-    std::vector<uint64_t> words{one.a, one.b, one.c, 0};
+  for (const Row& row : measured) {
+    std::vector<uint64_t> words{row.a, row.b, row.c, 0};
     const PtxEntry kernel(
         test::module_of("ld.global.b64 %rd2, [%rd1];\nld.global.b64 %rd3, [%rd1+8];\n"
                         "ld.global.b64 %rd4, [%rd1+16];\n" +
-                        std::string(one.ptx) + "\nst.global.b64 [%rd1+24], %rd10;"));
+                        std::string(row.ptx) + "\nst.global.b64 [%rd1+24], %rd10;"));
     launch(kernel, {.arguments = {test::memory(words)}});
-    INFO(one.ptx << std::hex << " of " << one.a << ", " << one.b << ", " << one.c);
-    CHECK(words[3] == one.expected);
+    INFO(row.ptx << std::hex << " of " << row.a << ", " << row.b << ", " << row.c);
+    CHECK(words[3] == row.expected);
   }
 }

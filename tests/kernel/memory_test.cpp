@@ -182,9 +182,9 @@ TEST_CASE("allocations are where the caller wants them, and keep the state of ea
   // Of many allocations each is found.
   std::vector<uint64_t> all;
   for (int i = 0; i < 300; ++i) all.push_back(memory.allocate(4 + i));
-  for (const uint64_t one : all) {
-    launch(of_struct, {.parameter_bytes = bytes_of(uint32_t{1}, one), .memory = &memory});
-    CHECK(memory.written_bytes(one) == 4);
+  for (const uint64_t allocation : all) {
+    launch(of_struct, {.parameter_bytes = bytes_of(uint32_t{1}, allocation), .memory = &memory});
+    CHECK(memory.written_bytes(allocation) == 4);
   }
 }
 

@@ -72,7 +72,7 @@ TEST_CASE("an fma of SASS that only adds or only multiplies counts as a sum or a
     std::string_view instruction;
     SassEvidence evidence;
   };
-  for (const Row& one :
+  for (const Row& expected :
        std::initializer_list<Row>{{"FFMA.FTZ R7, R4, 1, R5", SassEvidence::apart},
                                   {"HFMA2.BF16_V2 R7, R4, 1, 1, R5", SassEvidence::apart},
                                   {"FFMA R7, R4, R5, -RZ", SassEvidence::none},
@@ -85,8 +85,8 @@ TEST_CASE("an fma of SASS that only adds or only multiplies counts as a sum or a
                                   {"HFMA2 R9, R0, 0, 1.5, R3", SassEvidence::joined},
                                   {"HFMA2 R9, R0, R3, 1, 0", SassEvidence::joined},
                                   {"FFMA", SassEvidence::joined}}) {
-    INFO(one.instruction);
-    CHECK(kernel_with(sass_of(row(one.instruction))).fusions()[0].sass == one.evidence);
+    INFO(expected.instruction);
+    CHECK(kernel_with(sass_of(row(expected.instruction))).fusions()[0].sass == expected.evidence);
   }
 }
 
@@ -135,14 +135,14 @@ TEST_CASE(
     std::string_view middle;
     int line;  // of the sum
   };
-  for (const Row& one :
+  for (const Row& statements :
        std::initializer_list<Row>{{"mov.f32 %f3, 0f3F800000;\n@%p1 mul.f32 %f3, %f1, %f2;\nadd.f32 %f4, %f3, %f1;", 17},
                                   {"mul.f32 %f3, %f1, %f2;\n@%p1 mov.f32 %f3, %f1;\nadd.f32 %f4, %f3, %f1;", 17},
                                   {"mul.f32 %f3, %f1, %f2;\nadd.f32 %f4, %f3, %f3;", 16}}) {
-    INFO(one.middle);
-    const PtxEntry kernel(kernel_of(one.middle),
-                          {.sass = ".text.k:\n\t//## File \".nv_debug_ptx_txt\", line " + std::to_string(one.line) +
-                                   "\n" + row("FFMA R7, R0, R5, R0")});
+    INFO(statements.middle);
+    const PtxEntry kernel(kernel_of(statements.middle),
+                          {.sass = ".text.k:\n\t//## File \".nv_debug_ptx_txt\", line " +
+                                   std::to_string(statements.line) + "\n" + row("FFMA R7, R0, R5, R0")});
     CHECK(std::ranges::none_of(kernel.fusions(), &KernelFusion::is_joined));
     CHECK_FALSE(kernel_warnings(kernel).empty());
   }

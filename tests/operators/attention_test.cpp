@@ -67,7 +67,7 @@ std::vector<uint32_t> one_query(const Matrix& q, const Matrix& k, const Matrix& 
     }
     const uint32_t base = largest == minus_infinity ? 0 : largest;
     const uint32_t rescale = call("exp2f", mul(sub(before, base), scale2)), offset = mul(base, scale2);
-    for (uint32_t& one : p) one = call("exp2f", sub(mul(one, scale2), offset));
+    for (uint32_t& weight : p) weight = call("exp2f", sub(mul(weight, scale2), offset));
     for (size_t lane = 0; lane < 4; ++lane) {
       sums[lane] = tile == tiles - 1 ? p[2 * lane] : fma(sums[lane], rescale, p[2 * lane]);
       sums[lane] = add(sums[lane], p[2 * lane + 1]);
@@ -80,13 +80,13 @@ std::vector<uint32_t> one_query(const Matrix& q, const Matrix& k, const Matrix& 
         weights.push_back(narrow(p[static_cast<size_t>(j)]));
         values.push_back(key < keys ? v(key, col) : 0);
       }
-      uint32_t& one = out[static_cast<size_t>(col)];
-      one = dot(weights, values, tile == tiles - 1 ? 0 : mul(one, rescale));
+      uint32_t& element = out[static_cast<size_t>(col)];
+      element = dot(weights, values, tile == tiles - 1 ? 0 : mul(element, rescale));
     }
   }
   const uint32_t sum = add(add(sums[0], sums[2]), add(sums[1], sums[3]));
   const auto inverse = static_cast<uint32_t>(ieee_div(Format::f32, 0x3F800000, sum));
-  for (uint32_t& one : out) one = narrow(mul(one, inverse));
+  for (uint32_t& element : out) element = narrow(mul(element, inverse));
   return out;
 }
 
@@ -115,23 +115,23 @@ std::vector<uint32_t> one_query_of_cudnn(const Matrix& q, const Matrix& k, const
       if (value(score) > value(largest)) largest = score;
     }
     const uint32_t rescale = ptx("ex2.approx.ftz.f32", sub(before, largest));
-    for (uint32_t& one : p) one = ptx("ex2.approx.ftz.f32", sub(one, largest));
+    for (uint32_t& weight : p) weight = ptx("ex2.approx.ftz.f32", sub(weight, largest));
     for (size_t lane = 0; lane < 4; ++lane) {
       uint32_t sum = 0;
       for (size_t j = 2 * lane; j < p.size(); j += 8) sum = add(add(sum, p[j]), p[j + 1]);
       sums[lane] = fma(sums[lane], rescale, sum);
     }
-    for (uint32_t& one : p) one = narrow(one);
+    for (uint32_t& weight : p) weight = narrow(weight);
     for (int col = 0; col < q.cols(); ++col) {
       std::vector<uint32_t> values(p.size());
       for (int j = 0; j < std::min(tile, k.rows() - first); ++j) values[static_cast<size_t>(j)] = v(first + j, col);
-      uint32_t& one = out[static_cast<size_t>(col)];
-      one = dot(p, values, mul(one, rescale), family);
+      uint32_t& element = out[static_cast<size_t>(col)];
+      element = dot(p, values, mul(element, rescale), family);
     }
   }
   const uint32_t sum = add(add(sums[0], sums[1]), add(sums[2], sums[3]));
   const uint32_t inverse = ptx("rcp.approx.ftz.f32", sum);
-  for (uint32_t& one : out) one = narrow(mul(one, inverse));
+  for (uint32_t& element : out) element = narrow(mul(element, inverse));
   const uint32_t logarithm = ptx("lg2.approx.ftz.f32", sum);
   out.push_back(is_sm80 ? fma(logarithm, ln_2, mul(largest, ln_2)) : fma(largest, ln_2, mul(logarithm, ln_2)));
   return out;

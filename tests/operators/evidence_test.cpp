@@ -45,13 +45,13 @@ TEST_CASE("a function is measured or sampled where a table of data/math has it, 
                               random = functions_of("compared.csv", ",random");
   std::set<std::string> known;
   int measured = 0, sampled = 0;
-  for_each_function([&](const std::string& name, const auto& one, TargetSet with) {
+  for_each_function([&](const std::string& name, const auto& function, TargetSet with) {
     INFO(name);
     known.insert(name);
     const bool of_f64 = name.ends_with(".f64") && name.find("approx") != std::string::npos;
     for (const TargetInfo& target : bitmma::targets) {
       if (!with.contains(target.id)) continue;
-      const EvidenceOfWords found = evidence_of(one, target.id);
+      const EvidenceOfWords found = evidence_of(function, target.id);
       REQUIRE_FALSE(found.source.empty());
       if (target.chip != Target::sm_90) {
         CHECK(found.level > WordEvidence::sampled);
@@ -79,8 +79,8 @@ TEST_CASE("a function is measured or sampled where a table of data/math has it, 
 }
 
 TEST_CASE("evidence says what was compared, or what the result rests on") {
-  const auto of = [](const auto& one, Target target = Target::sm_90a) {
-    const EvidenceOfWords found = evidence_of(one, target);
+  const auto of = [](const auto& function, Target target = Target::sm_90a) {
+    const EvidenceOfWords found = evidence_of(function, target);
     return fmt::format("{}: {}", print(found.level), found.source);
   };
   CHECK(of(parse_math_instruction("ex2.approx.f32")) == "measured: all 2^32 words of an H100 and an H200");

@@ -52,7 +52,7 @@ TEST_CASE("softmax of a warp adds the exponentials of every lane, then joins the
   const CFunction& expf = parse_c_function("expf");
   for (int row = 0; row < 3; ++row) {
     float largest = -std::numeric_limits<float>::infinity();
-    for (const uint32_t one : x.row(row)) largest = std::max(largest, std::bit_cast<float>(one));
+    for (const uint32_t code : x.row(row)) largest = std::max(largest, std::bit_cast<float>(code));
     std::array<uint32_t, 32> lanes{};
     std::vector<uint32_t> e;
     for (int i = 0; i < 100; ++i) {

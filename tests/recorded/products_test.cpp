@@ -343,14 +343,15 @@ TEST_CASE("what the catalogue calls measured, a recorded call of that GPU has wi
       } catch (const Error&) {
         continue;  // other types, or K too short
       }
-      const auto one = family(plans.front());
-      GemmPlan other = family(recorded);
-      if (row.most_k > 0 && other.cuda_cores() && product.inputs.a.cols() <= row.most_k)
-        std::get<CudaCoreChain>(other.chain).chunk = 0;
-      if (other.tensor_cores() && other.tensor().promotion && row.fields.find("\"sb\"") == std::string::npos)
-        other.tensor().promotion->columns_of_sb = 0;  // the scales of the call say it
+      const auto plan = family(plans.front());
+      GemmPlan recorded_plan = family(recorded);
+      if (row.most_k > 0 && recorded_plan.cuda_cores() && product.inputs.a.cols() <= row.most_k)
+        std::get<CudaCoreChain>(recorded_plan.chain).chunk = 0;
+      if (recorded_plan.tensor_cores() && recorded_plan.tensor().promotion &&
+          row.fields.find("\"sb\"") == std::string::npos)
+        recorded_plan.tensor().promotion->columns_of_sb = 0;  // the scales of the call say it
       const auto name = [](Format format) { return info(format == Format::tf32 ? Format::f32 : format).name; };
-      if (one == other)
+      if (plan == recorded_plan)
         ++seen[fmt::format("{}: {} x {} into {}, {}", row.name, name(product.inputs.a.format()),
                            name(product.inputs.b.format()), info(product.d->format()).name,
                            gpu.substr(gpu.rfind(' ') + 1))];

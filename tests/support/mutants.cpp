@@ -87,16 +87,16 @@ const std::vector<Mutant>& warp_mutants() {
 std::vector<Instruction> warp_instructions(const AccumulatorModel& row, Target target) {
   std::vector<Instruction> found;
   for (const Instruction& instruction : all_instructions(Family::mma_sync)) {
-    const MmaSync& one = std::get<MmaSync>(instruction);
-    if (!targets_of(one).contains(target) || one.kind || one.saturate || one.rounding || one.a_col || one.b_row ||
-        one.c != one.d || (one.sparse && !one.ordered_metadata) || &model_for(one, target) != &row)
+    const MmaSync& form = std::get<MmaSync>(instruction);
+    if (!targets_of(form).contains(target) || form.kind || form.saturate || form.rounding || form.a_col || form.b_row ||
+        form.c != form.d || (form.sparse && !form.ordered_metadata) || &model_for(form, target) != &row)
       continue;
     const auto same_types = std::ranges::find_if(found, [&](const Instruction& other) {
       const MmaSync& known = std::get<MmaSync>(other);
-      return known.a == one.a && known.b == one.b && known.sparse == one.sparse;
+      return known.a == form.a && known.b == form.b && known.sparse == form.sparse;
     });
-    if (same_types == found.end()) found.push_back(one);
-    else if (std::get<MmaSync>(*same_types).k < one.k) *same_types = one;
+    if (same_types == found.end()) found.push_back(form);
+    else if (std::get<MmaSync>(*same_types).k < form.k) *same_types = form;
   }
   return found;
 }

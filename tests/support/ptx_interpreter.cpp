@@ -174,7 +174,9 @@ std::function<uint64_t(const uint64_t*)> PtxKernel::function_of(const std::strin
     if (name == "neg") return [](const uint64_t* s) { return s[0] ^ 0x80000000; };
     if (name == "abs") return [ftz](const uint64_t* s) { return as_word(as_float(s[0] & 0x7FFFFFFF, ftz), ftz); };
     if (name == "copysign") return [](const uint64_t* s) { return (s[0] & 0x80000000) | (s[1] & 0x7FFFFFFF); };
-    return [one = parse_math_instruction(opcode)](const uint64_t* s) { return compute(one, s[0], s[1], s[2]); };
+    return [instruction = parse_math_instruction(opcode)](const uint64_t* s) {
+      return compute(instruction, s[0], s[1], s[2]);
+    };
   }
   if (name == "setp") {
     const std::string& how = parts[1];

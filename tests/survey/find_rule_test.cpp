@@ -76,9 +76,9 @@ std::vector<std::pair<Instruction, Target>> one_of_every_row() {
 }
 
 const RuleFact& fact(const FoundRule& found, const std::string& name) {
-  const auto one = std::ranges::find(found.facts, name, &RuleFact::name);
-  REQUIRE(one != found.facts.end());
-  return *one;
+  const auto row = std::ranges::find(found.facts, name, &RuleFact::name);
+  REQUIRE(row != found.facts.end());
+  return *row;
 }
 
 std::string joined(const std::vector<std::string>& lines) {
@@ -360,8 +360,8 @@ TEST_CASE("a search says what it cannot take") {
   CHECK_THROWS_AS(search.next_cases(0), Error);
   const Operands operands = operands_of(instruction, Target::sm_90a, search.next_cases(1).front());
   const auto refusal = [&](Matrix d) {
-    const std::vector<RuleObservation> one{{operands, std::move(d)}};
-    return test::refusal_of([&] { search.observe(one); });
+    const std::vector<RuleObservation> observations{{operands, std::move(d)}};
+    return test::refusal_of([&] { search.observe(observations); });
   };
   CHECK_THAT(refusal(Matrix(Format::f16, 16, 8)), refused(wrong_shape, "D"));
   CHECK_THAT(refusal(Matrix(Format::f32, 8, 8)), refused(wrong_shape, "D"));

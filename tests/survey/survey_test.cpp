@@ -244,27 +244,27 @@ TEST_CASE("a device that follows a row confirms it, and one that does not is ref
       {"rule: mma.sync.aligned.m16n8k64.row.col.kind::mxf4nvf4.block_scale.scale_vec::4X", "aligned terms",
        Target::sm_120a, [](AccumulatorModel row) { return row.group_terms = 8, row; }},
   };
-  for (const Wrong& one : wrong) {
-    INFO(one.unit);
-    const SurveyUnit unit = unit_named(one.target, one.unit);
-    const AccumulatorModel& row = model_for(unit.instruction, one.target);
+  for (const Wrong& mistake : wrong) {
+    INFO(mistake.unit);
+    const SurveyUnit unit = unit_named(mistake.target, mistake.unit);
+    const AccumulatorModel& row = model_for(unit.instruction, mistake.target);
     const SurveyFinding right = asked(unit, device_of());
     INFO(right.found << "\n" << joined(right.details));
     CHECK(right.verdict == SurveyVerdict::confirmed);
     CHECK(right.mismatches == 0);
     CHECK(right.found == print_rule(row));
     // The hardware differs from the row, or the row from the hardware.
-    const AccumulatorModel other = one.change(row);
+    const AccumulatorModel other = mistake.change(row);
     const SurveyFinding refuted = asked(unit, device_of(other));
     INFO(refuted.found << "\n" << joined(refuted.details));
     CHECK(refuted.verdict == SurveyVerdict::refuted);
     CHECK(refuted.mismatches > 0);
-    CHECK_THAT(joined(refuted.details), Catch::Contains(std::string(one.fact) + ": the row says"));
-    SurveyReport report = report_of(one.target);
+    CHECK_THAT(joined(refuted.details), Catch::Contains(std::string(mistake.fact) + ": the row says"));
+    SurveyReport report = report_of(mistake.target);
     report.records.push_back(survey_unit(unit, report.seed, device_of(), little));
     const SurveyFinding wrong_row = finding_of(report, unit, true, &other);
     CHECK(wrong_row.verdict == SurveyVerdict::refuted);
-    CHECK_THAT(joined(wrong_row.details), Catch::Contains(std::string(one.fact) + ": the row says"));
+    CHECK_THAT(joined(wrong_row.details), Catch::Contains(std::string(mistake.fact) + ": the row says"));
   }
 }
 

@@ -72,13 +72,13 @@ const std::vector<WrongFact>& wrong_facts() {
 }
 
 bool is_named(const std::vector<std::string>& details, std::string_view fact) {
-  return std::ranges::any_of(details,
-                             [&](const std::string& one) { return one.starts_with(fmt::format("{}: the row", fact)); });
+  return std::ranges::any_of(
+      details, [&](const std::string& detail) { return detail.starts_with(fmt::format("{}: the row", fact)); });
 }
 /// In the details of a finding without a search.
 bool is_open(const std::vector<std::string>& details, std::string_view fact) {
-  return std::ranges::any_of(details, [&](const std::string& one) {
-    return one.starts_with(fmt::format("open according to the report: {} ", fact));
+  return std::ranges::any_of(details, [&](const std::string& detail) {
+    return detail.starts_with(fmt::format("open according to the report: {} ", fact));
   });
 }
 

@@ -13,7 +13,7 @@ namespace {
 void print_difference(Context& context, const SimulatedFile& simulated, const std::optional<Comparison>& recorded) {
   set_exit_code(context, recorded);
   if (!recorded || recorded->mismatches == 0) return;
-  context.terminal.err << fmt::format("{}: {} of {} {} from the recorded D ({}): {}\n",
+  context.terminal.err << fmt::format("{}: {} of {} {} from the recorded D (source: {}): {}\n",
                                       printable(simulated.file.file.path), recorded->mismatches,
                                       counted(recorded->outputs, "output"), differ(recorded->mismatches),
                                       simulated.recorded().source(), print(*recorded->first));

@@ -50,10 +50,10 @@ std::vector<std::vector<std::string>> table_of(const std::vector<ListedForm>& fo
 /// Each form in a few lines of 80 columns.
 std::string print_folded(const std::vector<ListedForm>& forms);
 
-/// A row per GPU, a column per instruction, with symbols for the evidence of the results: equal GPUs and equal
+/// A row per GPU, a column per instruction, with words for the evidence of the results: equal GPUs and equal
 /// instructions share a row or column.
 std::vector<std::vector<std::string>> evidence_matrix_of(const std::vector<ListedForm>& forms);
-/// What the symbols mean, in one line.
+/// What the words mean, in one line.
 std::string meaning_of_evidence_matrix();
 
 /// True if every word is a part of the name, or one of the others.

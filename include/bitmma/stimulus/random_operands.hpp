@@ -24,7 +24,8 @@ struct DistributionInfo {
 
 inline constexpr auto distributions = std::to_array<DistributionInfo>({
     {Distribution::bits, "bits", "uniform bit patterns, NaN and infinity included"},
-    {Distribution::normal, "normal", "N(0,1), the usual test data; it cannot distinguish most rules"},
+    {Distribution::normal, "normal",
+     "N(0,1), for a first test; ties, cancel, wide and special show rules that it does not"},
     {Distribution::wide, "wide", "every finite exponent equally often"},
     {Distribution::narrow, "narrow", "exponents -3..3, random mantissas"},
     {Distribution::cancel, "cancel", "products that cancel in pairs, and C that cancels their sum"},

@@ -154,10 +154,10 @@ TEST_CASE("four products of m8n8k4 are independent, in all layouts") {
       REQUIRE(d.rows() == 32);
       for (int product = 0; product < 4; ++product) {
         const auto sum_at = [&](int row, int col) {
-          Operands one{.a = block_of(operands.a, 8 * product + row, 1, 0, 4),
+          Operands dot{.a = block_of(operands.a, 8 * product + row, 1, 0, 4),
                        .b = block_of(operands.b, 4 * product, 4, col, 1),
                        .c = block_of(*operands.c, 8 * product + row, 1, col, 1)};
-          return multiply_accumulate(model_for(instruction, Target::sm_70), one)(0, 0);
+          return multiply_accumulate(model_for(instruction, Target::sm_70), dot)(0, 0);
         };
         for (int row = 0; row < 8; ++row) {
           for (int col = 0; col < 8; ++col) REQUIRE(d(8 * product + row, col) == sum_at(row, col));

@@ -316,7 +316,7 @@ def test_with_races_detected_and_with_arithmetic_skipped(with_bitmma):
 
 
 @pytest.mark.parametrize(
-    "kernel, m, n, k, said",
+    "kernel, m, n, k, message",
     [
         (kernels.wgmma, 16, 64, 64, "M = 16: must be a multiple of 64"),
         (kernels.wgmma, 64, 12, 64, "n = 12: must be 8..256 in steps of 8"),
