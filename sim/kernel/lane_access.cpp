@@ -43,20 +43,30 @@ BITMMA_INLINE bool are_distinct(Mask mask, const std::array<uint32_t, lanes>& of
 }
 
 /// Offsets of lanes that are not a row. False if they are too far apart.
-BITMMA_INLINE bool find_offsets(Mask mask, std::array<uint64_t, lanes>& all, uint64_t bytes, LanePlaces& places) {
-  const auto first = static_cast<size_t>(__builtin_ctz(mask));
-  if (mask != all_lanes) {
-    for (size_t i = 0; i < lanes; ++i) all[i] = (mask >> i & 1) != 0 ? all[i] : all[first];
+template <typename A>
+BITMMA_INLINE bool find_offsets(Mask mask, const A* from, A added, uint64_t bytes, LanePlaces& places) {
+  const A base = from[__builtin_ctz(mask)];
+  constexpr A near = A{1} << 30;  // half of the most bytes between two lanes
+  std::array<int32_t, lanes> distances;
+  A far = 0;
+  for (size_t i = 0; i < lanes; ++i) {
+    const A distance = (mask >> i & 1) != 0 ? static_cast<A>(from[i] - base) : A{0};
+    far |= static_cast<A>(distance + near);
+    distances[i] = static_cast<int32_t>(distance);
   }
-  uint64_t least = all[0], most = all[0];
-  for (size_t i = 0; i < lanes; ++i) least = std::min(least, all[i]), most = std::max(most, all[i]);
-  if (most - least > INT32_MAX) return false;
-  places.least = least;
-  places.extent = most - least + bytes;
-  for (size_t i = 0; i < lanes; ++i) places.offsets[i] = static_cast<uint32_t>(all[i] - least);
-  uint32_t offsets_or = 0;
-  for (size_t i = 0; i < lanes; ++i) offsets_or |= places.offsets[i];
-  if ((offsets_or & (bytes - 1)) != 0) return false;
+  if (far >= 2 * near) return false;
+  int32_t least = 0, most = 0;
+  for (size_t i = 0; i < lanes; ++i) least = std::min(least, distances[i]), most = std::max(most, distances[i]);
+  const A first = static_cast<A>(base + added);  // of a lane; the sum of the kernel wraps, and these do not
+  if ((least < 0 && first < static_cast<A>(-least)) || static_cast<A>(~first) < static_cast<A>(most)) return false;
+  places.least = static_cast<A>(first + static_cast<A>(least));
+  places.extent = static_cast<uint64_t>(most - least) + bytes;
+  uint32_t all_bits = 0;
+  for (size_t i = 0; i < lanes; ++i) {
+    places.offsets[i] = static_cast<uint32_t>(distances[i] - least);
+    all_bits |= places.offsets[i];
+  }
+  if ((all_bits & (bytes - 1)) != 0) return false;
   const int shift = std::countr_zero(bytes);
   const uint64_t elements = places.extent >> shift;
   if (elements > 64) {
@@ -99,9 +109,7 @@ BITMMA_INLINE bool find_places(const Warp& warp, Mask mask, const Address& addre
     places.is_row = places.fills = places.is_distinct = true;
     if (places.least > static_cast<A>(~A{0}) - places.extent) return false;  // the addresses wrap
   } else {
-    std::array<uint64_t, lanes> all;
-    for (size_t i = 0; i < lanes; ++i) all[i] = static_cast<A>(from[i] + offset);
-    if (!find_offsets(mask, all, bytes, places)) return false;
+    if (!find_offsets(mask, from, offset, bytes, places)) return false;
   }
   return (places.least & (bytes - 1)) == 0 && find_space(address.space, places);
 }
@@ -308,6 +316,7 @@ BITMMA_INLINE bool use_words(const Warp& warp, Cta& cta, const Op& op, size_t at
   // An inactive lane has the place of an active one, so that all 32 may be looked at.
   V differs{}, readers{}, unwritten_bytes{};
   LaneBytes<words> apart = 0;
+#pragma GCC unroll 1
   for (const size_t offset : places.offsets) {
     const size_t i = offset / SharedUses::word;
     differs |= (load_words(row.writers + i) ^ in_all_words<V>(writer)) |
@@ -321,9 +330,12 @@ BITMMA_INLINE bool use_words(const Warp& warp, Cta& cta, const Op& op, size_t at
   if (any_bits_of(differs) == 0) {
     if (!is_ordered(warp, writer, epoch)) return false;
   } else {
+    uint32_t known_writer = 0, known_epoch = 0;  // of the word before: neighbours have one writer
     for (const size_t offset : places.offsets) {
       for (size_t i = offset / SharedUses::word; i < offset / SharedUses::word + words; ++i) {
+        if (row.writers[i] == known_writer && row.write_epochs[i] == known_epoch) continue;
         if (!is_ordered(warp, row.writers[i], row.write_epochs[i])) return false;
+        known_writer = row.writers[i], known_epoch = row.write_epochs[i];
       }
     }
   }
@@ -334,6 +346,7 @@ BITMMA_INLINE bool use_words(const Warp& warp, Cta& cta, const Op& op, size_t at
       const uint32_t bit = uint32_t{1} << reader, seen = seen_of(warp, cta, reader);
       const uint32_t* const epochs = cta.uses.read_epochs(reader, at);
       uint32_t late = 0;
+#pragma GCC unroll 1
       for (const size_t offset : places.offsets) {
         for (size_t i = offset / SharedUses::word; i < offset / SharedUses::word + words; ++i)
           late |= (row.readers[i] & bit) & (0 - static_cast<uint32_t>(epochs[i] > seen));
@@ -345,6 +358,7 @@ BITMMA_INLINE bool use_words(const Warp& warp, Cta& cta, const Op& op, size_t at
   const auto instruction = static_cast<uint32_t>(op.instruction);
   uint32_t* const own_epochs = cta.uses.read_epochs(warp.index, at);
   const uint32_t own = uint32_t{1} << (warp.index % 32), as_writer = SharedUses::coded(warp.number, false, true);
+#pragma GCC unroll 1
   for (const size_t offset : places.offsets) {
     const size_t i = offset / SharedUses::word;
     cta.uses.use_units(at + offset, words * SharedUses::word);
