@@ -8,6 +8,7 @@
 #include "../core/cpu_level.hpp"
 #include "../core/words.hpp"
 #include "bitmma/core/bits.hpp"
+#include "lanes.hpp"
 
 namespace bitmma::kernel {
 namespace {
@@ -80,6 +81,27 @@ BITMMA_INLINE bool find_offsets(Mask mask, const A* from, A added, uint64_t byte
   return true;
 }
 
+/// Whether all lanes together fill an aligned range of as many bytes, in any order: then sets their places.
+template <typename A>
+BITMMA_INLINE bool is_permutation(const A* from, A added, uint64_t bytes, LanePlaces& places) {
+  const A range = static_cast<A>(lanes * bytes);
+  const A least = static_cast<A>(from[0] + added) & static_cast<A>(~(range - 1));
+  const int shift = std::countr_zero(bytes);
+  A all_bits = 0;
+  uint32_t seen = 0;
+  for (size_t i = 0; i < lanes; ++i) {
+    const A offset = static_cast<A>(from[i] + added - least);
+    all_bits |= offset;
+    places.offsets[i] = static_cast<uint32_t>(offset);
+  }
+  for (size_t i = 0; i < lanes; ++i) seen |= uint32_t{1} << (places.offsets[i] >> shift & 31);
+  if ((all_bits & ~static_cast<A>(range - bytes)) != 0 || seen != all_lanes) return false;
+  places.least = least;
+  places.extent = range;
+  places.fills = places.is_distinct = true;
+  return true;
+}
+
 /// Sets the space of a generic address, and takes its window off. False if lanes are in several spaces.
 BITMMA_INLINE bool find_space(Space space, LanePlaces& places) {
   places.space = space;
@@ -109,7 +131,9 @@ BITMMA_INLINE bool find_places(const Warp& warp, Mask mask, const Address& addre
     places.is_row = places.fills = places.is_distinct = true;
     if (places.least > static_cast<A>(~A{0}) - places.extent) return false;  // the addresses wrap
   } else {
-    if (!find_offsets(mask, from, offset, bytes, places)) return false;
+    if ((mask != all_lanes || !is_permutation(from, offset, bytes, places)) &&
+        !find_offsets(mask, from, offset, bytes, places))
+      return false;
   }
   return (places.least & (bytes - 1)) == 0 && find_space(address.space, places);
 }
@@ -454,37 +478,6 @@ BITMMA_INLINE const uint8_t* read_global(Warp& warp, const Op& op, Mask mask, si
   return region->data + at;
 }
 
-/// The same for a write. The bytes of lane i are at data + data_offsets[i].
-BITMMA_INLINE uint8_t* write_global(Warp& warp, const Op& op, Mask mask, size_t bytes, const LanePlaces& places,
-                                    const uint8_t* data, const uint32_t* data_offsets) {
-  const GlobalRegion* const region = region_of(*warp.cta, places.least, places.extent);
-  if (!region) return nullptr;
-  const size_t at = places.least - region->begin;
-  if (uint8_t* const states = region->states) {
-    if (places.fills) set_written(states + at, places.extent);
-    else
-      for_each_lane(mask, [&](int lane) {
-        std::memset(states + at + places.offsets[static_cast<size_t>(lane)], written, bytes);
-      });
-  }
-  if (region->uses) {
-    Mask changed = 0;
-    for_each_lane(mask, [&](int lane) {
-      const auto i = static_cast<size_t>(lane);
-      changed |= Mask{std::memcmp(data + data_offsets[i], region->data + at + places.offsets[i], bytes) != 0} << lane;
-    });
-    // Lanes that fill a range are noted together.
-    if (places.fills && (changed == 0 || changed == mask))
-      note_block_use(warp, op, *region, at, places.extent, true, changed != 0);
-    else
-      for_each_lane(mask, [&](int lane) {
-        note_block_use(warp, op, *region, at + places.offsets[static_cast<size_t>(lane)], bytes, true,
-                       (changed >> lane & 1) != 0);
-      });
-  }
-  return region->data + at;
-}
-
 /// Elements in memory -> a register of the lanes. `skip`: bytes in front of the element in each lane's bytes.
 template <typename T, typename W>
 BITMMA_INLINE void load_part(W* to, W keep, const uint8_t* from, size_t skip, Mask mask, const LanePlaces& places) {
@@ -496,12 +489,13 @@ BITMMA_INLINE void load_part(W* to, W keep, const uint8_t* from, size_t skip, Ma
   }
   W values[lanes];
   const size_t stride = places.extent / lanes;
+#pragma GCC unroll 1
   for (size_t i = 0; i < lanes; ++i) {
     T value;
     std::memcpy(&value, from + (places.is_row ? i * stride : size_t{places.offsets[i]}) + skip, sizeof value);
     values[i] = static_cast<W>(value) & keep;
   }
-  for (size_t i = 0; i < lanes; ++i) to[i] = (mask >> i & 1) != 0 ? values[i] : to[i];
+  set_lanes(to, mask, values);
 }
 
 template <typename W>
@@ -627,31 +621,78 @@ BITMMA_INLINE void collect(const Warp& warp, const MemoryDetails& details, Mask 
   }
 }
 
+/// The lanes of `mask` whose bytes differ from those at their places.
+template <typename T>
+BITMMA_INLINE Mask differing(const uint8_t* data, const uint8_t* memory, Mask mask, const LanePlaces& places) {
+  Mask differ = 0;
+#pragma GCC unroll 1
+  for (size_t i = 0; i < lanes; ++i)
+    differ |= Mask{bitmma::load<T>(data + i * sizeof(T)) != bitmma::load<T>(memory + places.offsets[i])} << i;
+  return differ & mask;
+}
+
+/// The lanes that a store changes.
+BITMMA_INLINE Mask changed_lanes(const Warp& warp, const MemoryDetails& details, Mask mask, const LanePlaces& places,
+                                 const uint8_t* memory) {
+  const auto bytes = static_cast<size_t>(details.total());
+  std::array<uint32_t, lanes> spread;
+  for (size_t i = 0; i < lanes; ++i) spread[i] = static_cast<uint32_t>(i * bytes);
+  alignas(64) uint8_t data[lanes * most_access_bytes] = {};
+  collect(warp, details, mask, places.is_row, spread.data(), data);
+  switch (bytes) {
+    case 1: return differing<uint8_t>(data, memory, mask, places);
+    case 2: return differing<uint16_t>(data, memory, mask, places);
+    case 4: return differing<uint32_t>(data, memory, mask, places);
+    case 8: return differing<uint64_t>(data, memory, mask, places);
+    default: break;
+  }
+  Mask differ = 0;
+  for_each_lane(mask, [&](int lane) {
+    const auto i = static_cast<size_t>(lane);
+    differ |= Mask{std::memcmp(data + spread[i], memory + places.offsets[i], bytes) != 0} << lane;
+  });
+  return differ;
+}
+
+/// The first byte of a write of global memory, checked and noted for all lanes; nullptr as above.
+BITMMA_INLINE uint8_t* write_global(Warp& warp, const Op& op, const MemoryDetails& details, Mask mask,
+                                    const LanePlaces& places) {
+  const GlobalRegion* const region = region_of(*warp.cta, places.least, places.extent);
+  if (!region) return nullptr;
+  const size_t at = places.least - region->begin;
+  const auto bytes = static_cast<size_t>(details.total());
+  if (uint8_t* const states = region->states) {
+    if (places.fills) set_written(states + at, places.extent);
+    else
+      for_each_lane(mask,
+                    [&](int lane) { set_written(states + at + places.offsets[static_cast<size_t>(lane)], bytes); });
+  }
+  if (region->uses) {
+    const Mask changed = changed_lanes(warp, details, mask, places, region->data + at);
+    // Lanes that fill a range are noted together.
+    if (places.fills && (changed == 0 || changed == mask))
+      note_block_use(warp, op, *region, at, places.extent, true, changed != 0);
+    else
+      for_each_lane(mask, [&](int lane) {
+        note_block_use(warp, op, *region, at + places.offsets[static_cast<size_t>(lane)], bytes, true,
+                       (changed >> lane & 1) != 0);
+      });
+  }
+  return region->data + at;
+}
+
 BITMMA_INLINE void store_lanes(Warp& warp, const Op& op, Mask mask) {
   const auto& details = *static_cast<const MemoryDetails*>(op.details);
   const auto bytes = static_cast<size_t>(details.total());
   LanePlaces places;
   if (!find_places(warp, mask, details, places) || !places.is_distinct) return store_by_lanes(warp, op, mask);
-  const bool is_dense = places.fills;
   if (places.is_row)
     for (size_t i = 0; i < lanes; ++i) places.offsets[i] = static_cast<uint32_t>(i * bytes);
-  std::array<uint32_t, lanes> spread;
-  if (!is_dense)
-    for (size_t i = 0; i < lanes; ++i) spread[i] = static_cast<uint32_t>(i * bytes);
-  // The bytes as they lie in memory, or where they do not lie together, lane by lane.
-  const uint32_t* const offsets = is_dense ? places.offsets.data() : spread.data();
-  alignas(64) uint8_t data[lanes * most_access_bytes];
-  collect(warp, details, mask, places.is_row, offsets, data);
   uint8_t* to = nullptr;
   if (places.space == Space::shared) to = in_shared(warp, op, mask, bytes, true, places);
-  if (places.space == Space::global) to = write_global(warp, op, mask, bytes, places, data, offsets);
+  if (places.space == Space::global) to = write_global(warp, op, details, mask, places);
   if (!to) return store_by_lanes(warp, op, mask);
-  if (is_dense) std::memcpy(to, data, places.extent);
-  else
-    for_each_lane(mask, [&](int lane) {
-      const auto i = static_cast<size_t>(lane);
-      copy_element(to + places.offsets[i], data + spread[i], bytes);
-    });
+  collect(warp, details, mask, places.is_row, places.offsets.data(), to);
 }
 
 #define BITMMA_LANE_ACCESS(space, target)                                                         \
