@@ -8,6 +8,7 @@
 #include "../core/cpu_level.hpp"
 #include "../core/words.hpp"
 #include "bitmma/core/bits.hpp"
+#include "lanes.hpp"
 
 namespace bitmma::kernel {
 namespace {
@@ -43,20 +44,30 @@ BITMMA_INLINE bool are_distinct(Mask mask, const std::array<uint32_t, lanes>& of
 }
 
 /// Offsets of lanes that are not a row. False if they are too far apart.
-BITMMA_INLINE bool find_offsets(Mask mask, std::array<uint64_t, lanes>& all, uint64_t bytes, LanePlaces& places) {
-  const auto first = static_cast<size_t>(__builtin_ctz(mask));
-  if (mask != all_lanes) {
-    for (size_t i = 0; i < lanes; ++i) all[i] = (mask >> i & 1) != 0 ? all[i] : all[first];
+template <typename A>
+BITMMA_INLINE bool find_offsets(Mask mask, const A* from, A added, uint64_t bytes, LanePlaces& places) {
+  const A base = from[__builtin_ctz(mask)];
+  constexpr A near = A{1} << 30;  // half of the most bytes between two lanes
+  std::array<int32_t, lanes> distances;
+  A far = 0;
+  for (size_t i = 0; i < lanes; ++i) {
+    const A distance = (mask >> i & 1) != 0 ? static_cast<A>(from[i] - base) : A{0};
+    far |= static_cast<A>(distance + near);
+    distances[i] = static_cast<int32_t>(distance);
   }
-  uint64_t least = all[0], most = all[0];
-  for (size_t i = 0; i < lanes; ++i) least = std::min(least, all[i]), most = std::max(most, all[i]);
-  if (most - least > INT32_MAX) return false;
-  places.least = least;
-  places.extent = most - least + bytes;
-  for (size_t i = 0; i < lanes; ++i) places.offsets[i] = static_cast<uint32_t>(all[i] - least);
-  uint32_t offsets_or = 0;
-  for (size_t i = 0; i < lanes; ++i) offsets_or |= places.offsets[i];
-  if ((offsets_or & (bytes - 1)) != 0) return false;
+  if (far >= 2 * near) return false;
+  int32_t least = 0, most = 0;
+  for (size_t i = 0; i < lanes; ++i) least = std::min(least, distances[i]), most = std::max(most, distances[i]);
+  const A first = static_cast<A>(base + added);  // of a lane; the sum of the kernel wraps, and these do not
+  if ((least < 0 && first < static_cast<A>(-least)) || static_cast<A>(~first) < static_cast<A>(most)) return false;
+  places.least = static_cast<A>(first + static_cast<A>(least));
+  places.extent = static_cast<uint64_t>(most - least) + bytes;
+  uint32_t all_bits = 0;
+  for (size_t i = 0; i < lanes; ++i) {
+    places.offsets[i] = static_cast<uint32_t>(distances[i] - least);
+    all_bits |= places.offsets[i];
+  }
+  if ((all_bits & (bytes - 1)) != 0) return false;
   const int shift = std::countr_zero(bytes);
   const uint64_t elements = places.extent >> shift;
   if (elements > 64) {
@@ -67,6 +78,27 @@ BITMMA_INLINE bool find_offsets(Mask mask, std::array<uint64_t, lanes>& all, uin
   for (size_t i = 0; i < lanes; ++i) seen |= uint64_t{1} << (places.offsets[i] >> shift);
   places.fills = seen == low_mask(static_cast<int>(elements));
   places.is_distinct = std::popcount(seen) == std::popcount(mask);
+  return true;
+}
+
+/// Whether all lanes together fill an aligned range of as many bytes, in any order: then sets their places.
+template <typename A>
+BITMMA_INLINE bool is_permutation(const A* from, A added, uint64_t bytes, LanePlaces& places) {
+  const A range = static_cast<A>(lanes * bytes);
+  const A least = static_cast<A>(from[0] + added) & static_cast<A>(~(range - 1));
+  const int shift = std::countr_zero(bytes);
+  A all_bits = 0;
+  uint32_t seen = 0;
+  for (size_t i = 0; i < lanes; ++i) {
+    const A offset = static_cast<A>(from[i] + added - least);
+    all_bits |= offset;
+    places.offsets[i] = static_cast<uint32_t>(offset);
+  }
+  for (size_t i = 0; i < lanes; ++i) seen |= uint32_t{1} << (places.offsets[i] >> shift & 31);
+  if ((all_bits & ~static_cast<A>(range - bytes)) != 0 || seen != all_lanes) return false;
+  places.least = least;
+  places.extent = range;
+  places.fills = places.is_distinct = true;
   return true;
 }
 
@@ -99,18 +131,82 @@ BITMMA_INLINE bool find_places(const Warp& warp, Mask mask, const Address& addre
     places.is_row = places.fills = places.is_distinct = true;
     if (places.least > static_cast<A>(~A{0}) - places.extent) return false;  // the addresses wrap
   } else {
-    std::array<uint64_t, lanes> all;
-    for (size_t i = 0; i < lanes; ++i) all[i] = static_cast<A>(from[i] + offset);
-    if (!find_offsets(mask, all, bytes, places)) return false;
+    if ((mask != all_lanes || !is_permutation(from, offset, bytes, places)) &&
+        !find_offsets(mask, from, offset, bytes, places))
+      return false;
   }
   return (places.least & (bytes - 1)) == 0 && find_space(address.space, places);
 }
 
+// Ranges of words, sixteen at a time: compilers leave some of these loops as they are if they are written word by word.
+using Block [[gnu::vector_size(64)]] = uint32_t;
+constexpr size_t block = sizeof(Block) / 4;
+
+BITMMA_INLINE uint64_t any_bits(const Block& words) {
+  uint64_t parts[sizeof(Block) / 8], any = 0;
+  std::memcpy(parts, &words, sizeof words);
+  for (const uint64_t part : parts) any |= part;
+  return any;
+}
+/// The upper half joined with the lower one.
+constexpr uint32_t folded(uint64_t bits) { return static_cast<uint32_t>(bits | bits >> 32); }
+/// The bits in which words differ from `word`, of even words in the lower half.
+BITMMA_INLINE uint64_t differences(const uint32_t* words, size_t count, uint32_t word) {
+  Block differ{};
+  uint32_t rest = 0;
+  size_t i = 0;
+  for (; i + block <= count; i += block) {
+    Block next;
+    std::memcpy(&next, words + i, sizeof next);
+    differ |= next ^ word;
+  }
+  for (; i < count; ++i) rest |= words[i] ^ word;
+  return (count >= block ? any_bits(differ) : 0) | rest;
+}
+BITMMA_INLINE void fill(uint32_t* words, size_t count, uint32_t word) {
+  size_t i = 0;
+  const Block all = Block{} + word;
+  for (; i + block <= count; i += block) std::memcpy(words + i, &all, sizeof all);
+  for (; i < count; ++i) words[i] = word;
+}
+BITMMA_INLINE void fill(int* words, size_t count, int word) {
+  fill(reinterpret_cast<uint32_t*>(words), count, static_cast<uint32_t>(word));
+}
+BITMMA_INLINE void set_bits(uint32_t* words, size_t count, uint32_t bits) {
+  size_t i = 0;
+  for (; i + block <= count; i += block) {
+    Block next;
+    std::memcpy(&next, words + i, sizeof next);
+    next |= bits;
+    std::memcpy(words + i, &next, sizeof next);
+  }
+  for (; i < count; ++i) words[i] |= bits;
+}
+
+/// The states of four bytes that are written.
+constexpr uint32_t written_word = 0x01010101;
+static_assert(written == 1);
+
+/// The same for bytes; their number is a multiple of 4, or less than 4.
 BITMMA_INLINE bool are_written(const uint8_t* states, size_t bytes) {
-  static_assert(written == 1);
-  uint8_t differs = 0;
-  for (size_t i = 0; i < bytes; ++i) differs |= states[i] ^ uint8_t { written };
-  return differs == 0;
+  Block differ{};
+  uint32_t rest = 0;
+  size_t i = 0;
+  for (; i + sizeof(Block) <= bytes; i += sizeof(Block)) {
+    Block next;
+    std::memcpy(&next, states + i, sizeof next);
+    differ |= next ^ written_word;
+  }
+  for (; i + 4 <= bytes; i += 4) rest |= bitmma::load<uint32_t>(states + i) ^ written_word;
+  for (; i < bytes; ++i) rest |= states[i] ^ uint32_t { written };
+  return ((bytes >= sizeof(Block) ? any_bits(differ) : 0) | rest) == 0;
+}
+BITMMA_INLINE void set_written(uint8_t* states, size_t bytes) {
+  size_t i = 0;
+  const Block all = Block{} + written_word;
+  for (; i + sizeof(Block) <= bytes; i += sizeof(Block)) std::memcpy(states + i, &all, sizeof all);
+  for (; i + 4 <= bytes; i += 4) bitmma::store(written_word, states + i);
+  for (; i < bytes; ++i) states[i] = written;
 }
 
 BITMMA_INLINE bool is_ordered(const Warp& warp, uint32_t writer, uint32_t epoch) {
@@ -118,33 +214,44 @@ BITMMA_INLINE bool is_ordered(const Warp& warp, uint32_t writer, uint32_t epoch)
   return number < 0 || number == warp.number || epoch <= warp.seen[static_cast<size_t>(number)];
 }
 
+/// The newest epoch of a warp of the block that is visible to `warp`.
+BITMMA_INLINE uint32_t seen_of(const Warp& warp, const Cta& cta, int other) {
+  return warp.seen[static_cast<size_t>(cta.warps[static_cast<size_t>(other)].number)];
+}
+
 /// Whether barriers are between all accesses to words of shared memory by other warps and an access of `warp`.
 BITMMA_INLINE bool is_clear(const Warp& warp, Cta& cta, size_t at, size_t words, bool is_write) {
   const SharedUses::Row row = cta.uses.row(at);
-  uint32_t differs = 0, readers = 0;
-  uint8_t apart = 0;
-  for (size_t i = 0; i < words; ++i) {
-    differs |= (row.writers[i] ^ row.writers[0]) | (row.write_epochs[i] ^ row.write_epochs[0]);
-    readers |= row.readers[i];
-  }
-  for (size_t i = 0; i < words; ++i) apart |= static_cast<uint8_t>(row.bytes[i]);
   static_assert(static_cast<uint8_t>(SharedBytes::apart) == 2 && static_cast<uint8_t>(SharedBytes::alike) == 1);
-  if ((apart & 2) != 0) return false;
-  if (differs == 0) {
+  uint64_t bytes_of_words = 0;
+  size_t i = 0;
+  for (; i + 8 <= words; i += 8) bytes_of_words |= bitmma::load<uint64_t>(row.bytes + i);
+  for (; i < words; ++i) bytes_of_words |= static_cast<uint64_t>(row.bytes[i]);
+  if ((bytes_of_words & 0x0202020202020202) != 0) return false;
+  if ((differences(row.writers, words, row.writers[0]) | differences(row.write_epochs, words, row.write_epochs[0])) ==
+      0) {
     if (!is_ordered(warp, row.writers[0], row.write_epochs[0])) return false;
   } else {
-    for (size_t i = 0; i < words; ++i) {
+    for (i = 0; i < words; ++i) {
       if (!is_ordered(warp, row.writers[i], row.write_epochs[i])) return false;
     }
   }
   if (!is_write) return true;
+  const uint32_t readers = folded(differences(row.readers, words, 0));
   for (uint32_t others = readers & ~(uint32_t{1} << (warp.index % 32)); others != 0; others &= others - 1) {
     const int reader = __builtin_ctz(others);
-    const uint32_t seen = warp.seen[static_cast<size_t>(cta.warps[static_cast<size_t>(reader)].number)];
+    const uint32_t bit = uint32_t{1} << reader, seen = seen_of(warp, cta, reader);
     const uint32_t* const epochs = cta.uses.read_epochs(reader, at);
-    uint32_t late = 0;
-    for (size_t i = 0; i < words; ++i) late |= (row.readers[i] >> reader & 1) & static_cast<uint32_t>(epochs[i] > seen);
-    if (late != 0) return false;
+    Block late{};
+    uint32_t rest = 0;
+    for (i = 0; i + block <= words; i += block) {
+      Block of_readers, of_epochs;
+      std::memcpy(&of_readers, row.readers + i, sizeof of_readers);
+      std::memcpy(&of_epochs, epochs + i, sizeof of_epochs);
+      late |= reinterpret_cast<Block>((of_epochs > seen) & ((of_readers & bit) != 0));
+    }
+    for (; i < words; ++i) rest |= (row.readers[i] & bit) & (0 - static_cast<uint32_t>(epochs[i] > seen));
+    if (((words >= block ? any_bits(late) : 0) | rest) != 0) return false;
   }
   return true;
 }
@@ -153,20 +260,18 @@ BITMMA_INLINE void note_reads(const Warp& warp, Cta& cta, const Op& op, size_t a
   const SharedUses::Row row = cta.uses.row(at);
   uint32_t* const epochs = cta.uses.read_epochs(warp.index, at);
   const uint32_t own = uint32_t{1} << (warp.index % 32), epoch = warp.epoch;
-  const int instruction = op.instruction;
-  for (size_t i = 0; i < words; ++i) row.readers[i] |= own;
-  for (size_t i = 0; i < words; ++i) row.read_instructions[i] = instruction;
-  for (size_t i = 0; i < words; ++i) epochs[i] = epoch;
+  set_bits(row.readers, words, own);
+  fill(row.read_instructions, words, op.instruction);
+  fill(epochs, words, epoch);
 }
 
 BITMMA_INLINE void note_writes(const Warp& warp, Cta& cta, const Op& op, size_t at, size_t words) {
   const SharedUses::Row row = cta.uses.row(at);
   const uint32_t writer = SharedUses::coded(warp.number, false, true), epoch = warp.epoch;
-  const int instruction = op.instruction;
-  for (size_t i = 0; i < words; ++i) row.writers[i] = writer;
-  for (size_t i = 0; i < words; ++i) row.write_epochs[i] = epoch;
-  for (size_t i = 0; i < words; ++i) row.write_instructions[i] = instruction;
-  for (size_t i = 0; i < words; ++i) row.readers[i] = 0;
+  fill(row.writers, words, writer);
+  fill(row.write_epochs, words, epoch);
+  fill(row.write_instructions, words, op.instruction);
+  fill(row.readers, words, 0);
 }
 
 /// The lane of each byte of a row of elements of `bytes` bytes.
@@ -207,38 +312,113 @@ BITMMA_INLINE void note_narrow(Cta& cta, size_t at, size_t words) {
   for (size_t i = 0; i < words; ++i) bytes[i] = SharedBytes::alike;
 }
 
+/// The words of a lane as a number or vector, for bitwise operations on all of them.
+template <size_t words>
+using LaneWords = std::conditional_t<words == 4, bitmma::Words, std::conditional_t<words == 2, uint64_t, uint32_t>>;
+template <size_t words>
+using LaneBytes = std::conditional_t<words == 4, uint32_t, std::conditional_t<words == 2, uint16_t, uint8_t>>;
+template <typename V>
+BITMMA_INLINE V in_all_words(uint32_t word) {
+  if constexpr (sizeof(V) == 16) return V{} + word;
+  else return static_cast<V>(word * uint64_t{0x0000000100000001});
+}
+template <typename V>
+BITMMA_INLINE uint32_t any_bits_of(const V& words) {
+  if constexpr (sizeof(V) == 16) return words[0] | words[1] | words[2] | words[3];
+  else return folded(words);
+}
+
 /// Checks and notes the words of each lane. False if that is for lanes one by one: nothing has happened.
 template <size_t words>
-BITMMA_INLINE bool use_words(const Warp& warp, Cta& cta, const Op& op, Mask mask, size_t at, bool is_write,
-                             uint8_t* states, const LanePlaces& places) {
-  constexpr size_t bytes = words * SharedUses::word;
+BITMMA_INLINE bool use_words(const Warp& warp, Cta& cta, const Op& op, size_t at, bool is_write, uint8_t* states,
+                             const LanePlaces& places) {
+  using V = LaneWords<words>;
+  const auto load_words = [](const uint32_t* from) { return bitmma::load<V>(from); };
   const SharedUses::Row row = cta.uses.row(at);
-  const uint32_t others = ~(uint32_t{1} << (warp.index % 32));
-  uint32_t known_writer = 0, known_epoch = 0;  // of the word before: most words have one writer
-  for (Mask left = mask; left != 0; left &= left - 1) {
-    const size_t offset = places.offsets[static_cast<size_t>(__builtin_ctz(left))];
-    if (!is_write && !are_written(states + offset, bytes)) return false;
-    for (size_t i = offset / SharedUses::word; i < offset / SharedUses::word + words; ++i) {
-      const uint32_t writer = row.writers[i], epoch = row.write_epochs[i];
-      if (row.bytes[i] == SharedBytes::apart) return false;
-      if (writer != known_writer || epoch != known_epoch) {
-        if (!is_ordered(warp, writer, epoch)) return false;
-        known_writer = writer, known_epoch = epoch;
+  const uint32_t writer = row.writers[places.offsets[0] / SharedUses::word],
+                 epoch = row.write_epochs[places.offsets[0] / SharedUses::word];
+  // An inactive lane has the place of an active one, so that all 32 may be looked at.
+  V differs{}, readers{}, unwritten_bytes{};
+  LaneBytes<words> apart = 0;
+#pragma GCC unroll 1
+  for (const size_t offset : places.offsets) {
+    const size_t i = offset / SharedUses::word;
+    differs |= (load_words(row.writers + i) ^ in_all_words<V>(writer)) |
+               (load_words(row.write_epochs + i) ^ in_all_words<V>(epoch));
+    readers |= load_words(row.readers + i);
+    apart |= bitmma::load<LaneBytes<words>>(row.bytes + i);
+    unwritten_bytes |= bitmma::load<V>(states + offset) ^ in_all_words<V>(written_word);
+  }
+  if ((apart & static_cast<LaneBytes<words>>(0x02020202)) != 0) return false;
+  if (!is_write && any_bits_of(unwritten_bytes) != 0) return false;
+  if (any_bits_of(differs) == 0) {
+    if (!is_ordered(warp, writer, epoch)) return false;
+  } else {
+    uint32_t known_writer = 0, known_epoch = 0;  // of the word before: neighbours have one writer
+    for (const size_t offset : places.offsets) {
+      for (size_t i = offset / SharedUses::word; i < offset / SharedUses::word + words; ++i) {
+        if (row.writers[i] == known_writer && row.write_epochs[i] == known_epoch) continue;
+        if (!is_ordered(warp, row.writers[i], row.write_epochs[i])) return false;
+        known_writer = row.writers[i], known_epoch = row.write_epochs[i];
       }
-      if (is_write && (row.readers[i] & others) != 0 && !is_clear(warp, cta, at + offset, words, is_write))
-        return false;
     }
   }
-  for (Mask left = mask; left != 0; left &= left - 1) {
-    const size_t offset = places.offsets[static_cast<size_t>(__builtin_ctz(left))];
-    cta.uses.use_units(at + offset, bytes);
+  if (is_write) {
+    for (uint32_t others = any_bits_of(readers) & ~(uint32_t{1} << (warp.index % 32)); others != 0;
+         others &= others - 1) {
+      const int reader = __builtin_ctz(others);
+      const uint32_t bit = uint32_t{1} << reader, seen = seen_of(warp, cta, reader);
+      const uint32_t* const epochs = cta.uses.read_epochs(reader, at);
+      uint32_t late = 0;
+#pragma GCC unroll 1
+      for (const size_t offset : places.offsets) {
+        for (size_t i = offset / SharedUses::word; i < offset / SharedUses::word + words; ++i)
+          late |= (row.readers[i] & bit) & (0 - static_cast<uint32_t>(epochs[i] > seen));
+      }
+      if (late != 0) return false;
+    }
+  }
+  const auto store_words = [](uint32_t* to, uint32_t word) { bitmma::store(in_all_words<V>(word), to); };
+  const auto instruction = static_cast<uint32_t>(op.instruction);
+  uint32_t* const own_epochs = cta.uses.read_epochs(warp.index, at);
+  const uint32_t own = uint32_t{1} << (warp.index % 32), as_writer = SharedUses::coded(warp.number, false, true);
+#pragma GCC unroll 1
+  for (const size_t offset : places.offsets) {
+    const size_t i = offset / SharedUses::word;
+    cta.uses.use_units(at + offset, words * SharedUses::word);
     if (is_write) {
-      note_writes(warp, cta, op, at + offset, words);
-      for (size_t i = 0; i < bytes; ++i) states[offset + i] = written;
+      store_words(row.writers + i, as_writer);
+      store_words(row.write_epochs + i, warp.epoch);
+      store_words(reinterpret_cast<uint32_t*>(row.write_instructions + i), instruction);
+      store_words(row.readers + i, 0);
+      bitmma::store(in_all_words<V>(written_word), states + offset);
     } else {
-      note_reads(warp, cta, op, at + offset, words);
+      bitmma::store(load_words(row.readers + i) | in_all_words<V>(own), row.readers + i);
+      store_words(reinterpret_cast<uint32_t*>(row.read_instructions + i), instruction);
+      store_words(own_epochs + i, warp.epoch);
     }
   }
+  return true;
+}
+
+/// Checks and notes words that lanes fill. False if that is for lanes one by one: nothing has happened. `fixed`: the
+/// bytes, if a compiler shall know them; 0 for any other number.
+template <size_t fixed>
+BITMMA_INLINE bool use_range(const Warp& warp, const Op& op, Mask mask, size_t at, size_t bytes, bool is_write,
+                             const LanePlaces& places) {
+  Cta& cta = *warp.cta;
+  const size_t extent = fixed != 0 ? fixed : places.extent, words = extent / SharedUses::word;
+  uint8_t* const states = cta.shared_states.data() + at;
+  if ((!is_write && !are_written(states, extent)) || !is_clear(warp, cta, at, words, is_write)) return false;
+  cta.uses.use_units(at, extent);
+  if (bytes < SharedUses::word) note_narrow(cta, at, words);
+  if (!is_write) {
+    note_reads(warp, cta, op, at, words);
+    return true;
+  }
+  note_writes(warp, cta, op, at, words);
+  note_lanes(cta.uses.row(at).write_lanes, bytes, mask, places);
+  set_written(states, extent);
   return true;
 }
 
@@ -256,24 +436,17 @@ BITMMA_INLINE uint8_t* in_shared(Warp& warp, const Op& op, Mask mask, size_t byt
   const size_t extent = places.extent;
   if (places.fills) {
     if ((at | extent) % word != 0) return nullptr;
-    const size_t words = extent / word;
-    if ((!is_write && !are_written(states, extent)) || !is_clear(warp, cta, at, words, is_write)) return nullptr;
-    cta.uses.use_units(at, extent);
-    if (bytes < word) note_narrow(cta, at, words);
-    if (!is_write) {
-      note_reads(warp, cta, op, at, words);
-      return place;
-    }
-    note_writes(warp, cta, op, at, words);
-    note_lanes(cta.uses.row(at).write_lanes, bytes, mask, places);
-    for (size_t i = 0; i < extent; ++i) states[i] = written;
-    return place;
+    const bool is_clear_range = extent == 4 * lanes ? use_range<4 * lanes>(warp, op, mask, at, bytes, is_write, places)
+                                : extent == 2 * lanes
+                                    ? use_range<2 * lanes>(warp, op, mask, at, bytes, is_write, places)
+                                    : use_range<0>(warp, op, mask, at, bytes, is_write, places);
+    return is_clear_range ? place : nullptr;
   }
   bool is_all_clear = false;
   switch (bytes) {
-    case 4: is_all_clear = use_words<1>(warp, cta, op, mask, at, is_write, states, places); break;
-    case 8: is_all_clear = use_words<2>(warp, cta, op, mask, at, is_write, states, places); break;
-    case 16: is_all_clear = use_words<4>(warp, cta, op, mask, at, is_write, states, places); break;
+    case 4: is_all_clear = use_words<1>(warp, cta, op, at, is_write, states, places); break;
+    case 8: is_all_clear = use_words<2>(warp, cta, op, at, is_write, states, places); break;
+    case 16: is_all_clear = use_words<4>(warp, cta, op, at, is_write, states, places); break;
     default: break;
   }
   if (!is_all_clear) return nullptr;
@@ -305,38 +478,6 @@ BITMMA_INLINE const uint8_t* read_global(Warp& warp, const Op& op, Mask mask, si
   return region->data + at;
 }
 
-/// The same for a write. The bytes of lane i are at data + data_offsets[i].
-BITMMA_INLINE uint8_t* write_global(Warp& warp, const Op& op, Mask mask, size_t bytes, const LanePlaces& places,
-                                    const uint8_t* data, const uint32_t* data_offsets) {
-  const GlobalRegion* const region = region_of(*warp.cta, places.least, places.extent);
-  if (!region) return nullptr;
-  const size_t at = places.least - region->begin;
-  if (uint8_t* const states = region->states) {
-    if (places.fills)
-      for (size_t i = 0; i < places.extent; ++i) states[at + i] = written;
-    else
-      for_each_lane(mask, [&](int lane) {
-        std::memset(states + at + places.offsets[static_cast<size_t>(lane)], written, bytes);
-      });
-  }
-  if (region->uses) {
-    Mask changed = 0;
-    for_each_lane(mask, [&](int lane) {
-      const auto i = static_cast<size_t>(lane);
-      changed |= Mask{std::memcmp(data + data_offsets[i], region->data + at + places.offsets[i], bytes) != 0} << lane;
-    });
-    // Lanes that fill a range are noted together.
-    if (places.fills && (changed == 0 || changed == mask))
-      note_block_use(warp, op, *region, at, places.extent, true, changed != 0);
-    else
-      for_each_lane(mask, [&](int lane) {
-        note_block_use(warp, op, *region, at + places.offsets[static_cast<size_t>(lane)], bytes, true,
-                       (changed >> lane & 1) != 0);
-      });
-  }
-  return region->data + at;
-}
-
 /// Elements in memory -> a register of the lanes. `skip`: bytes in front of the element in each lane's bytes.
 template <typename T, typename W>
 BITMMA_INLINE void load_part(W* to, W keep, const uint8_t* from, size_t skip, Mask mask, const LanePlaces& places) {
@@ -348,12 +489,13 @@ BITMMA_INLINE void load_part(W* to, W keep, const uint8_t* from, size_t skip, Ma
   }
   W values[lanes];
   const size_t stride = places.extent / lanes;
+#pragma GCC unroll 1
   for (size_t i = 0; i < lanes; ++i) {
     T value;
     std::memcpy(&value, from + (places.is_row ? i * stride : size_t{places.offsets[i]}) + skip, sizeof value);
     values[i] = static_cast<W>(value) & keep;
   }
-  for (size_t i = 0; i < lanes; ++i) to[i] = (mask >> i & 1) != 0 ? values[i] : to[i];
+  set_lanes(to, mask, values);
 }
 
 template <typename W>
@@ -479,32 +621,79 @@ BITMMA_INLINE void collect(const Warp& warp, const MemoryDetails& details, Mask 
   }
 }
 
+/// The lanes of `mask` whose bytes differ from those at their places.
+template <typename T>
+BITMMA_INLINE Mask differing(const uint8_t* data, const uint8_t* memory, Mask mask, const LanePlaces& places) {
+  Mask differ = 0;
+#pragma GCC unroll 1
+  for (size_t i = 0; i < lanes; ++i)
+    differ |= Mask{bitmma::load<T>(data + i * sizeof(T)) != bitmma::load<T>(memory + places.offsets[i])} << i;
+  return differ & mask;
+}
+
+/// The lanes that a store changes.
+BITMMA_INLINE Mask changed_lanes(const Warp& warp, const MemoryDetails& details, Mask mask, const LanePlaces& places,
+                                 const uint8_t* memory) {
+  const auto bytes = static_cast<size_t>(details.total());
+  std::array<uint32_t, lanes> spread;
+  for (size_t i = 0; i < lanes; ++i) spread[i] = static_cast<uint32_t>(i * bytes);
+  alignas(64) uint8_t data[lanes * most_access_bytes] = {};
+  collect(warp, details, mask, places.is_row, spread.data(), data);
+  switch (bytes) {
+    case 1: return differing<uint8_t>(data, memory, mask, places);
+    case 2: return differing<uint16_t>(data, memory, mask, places);
+    case 4: return differing<uint32_t>(data, memory, mask, places);
+    case 8: return differing<uint64_t>(data, memory, mask, places);
+    default: break;
+  }
+  Mask differ = 0;
+  for_each_lane(mask, [&](int lane) {
+    const auto i = static_cast<size_t>(lane);
+    differ |= Mask{std::memcmp(data + spread[i], memory + places.offsets[i], bytes) != 0} << lane;
+  });
+  return differ;
+}
+
+/// The first byte of a write of global memory, checked and noted for all lanes; nullptr as above.
+BITMMA_INLINE uint8_t* write_global(Warp& warp, const Op& op, const MemoryDetails& details, Mask mask,
+                                    const LanePlaces& places) {
+  const GlobalRegion* const region = region_of(*warp.cta, places.least, places.extent);
+  if (!region) return nullptr;
+  const size_t at = places.least - region->begin;
+  const auto bytes = static_cast<size_t>(details.total());
+  if (uint8_t* const states = region->states) {
+    if (places.fills) set_written(states + at, places.extent);
+    else
+      for_each_lane(mask,
+                    [&](int lane) { set_written(states + at + places.offsets[static_cast<size_t>(lane)], bytes); });
+  }
+  if (region->uses) {
+    const Mask changed = changed_lanes(warp, details, mask, places, region->data + at);
+    // Lanes that fill a range are noted together.
+    if (places.fills && (changed == 0 || changed == mask))
+      note_block_use(warp, op, *region, at, places.extent, true, changed != 0);
+    else
+      for_each_lane(mask, [&](int lane) {
+        note_block_use(warp, op, *region, at + places.offsets[static_cast<size_t>(lane)], bytes, true,
+                       (changed >> lane & 1) != 0);
+      });
+  }
+  return region->data + at;
+}
+
 BITMMA_INLINE void store_lanes(Warp& warp, const Op& op, Mask mask) {
   const auto& details = *static_cast<const MemoryDetails*>(op.details);
   const auto bytes = static_cast<size_t>(details.total());
   LanePlaces places;
   if (!find_places(warp, mask, details, places) || !places.is_distinct) return store_by_lanes(warp, op, mask);
-  const bool is_dense = places.fills;
   if (places.is_row)
     for (size_t i = 0; i < lanes; ++i) places.offsets[i] = static_cast<uint32_t>(i * bytes);
-  std::array<uint32_t, lanes> spread;
-  if (!is_dense)
-    for (size_t i = 0; i < lanes; ++i) spread[i] = static_cast<uint32_t>(i * bytes);
-  // The bytes as they lie in memory, or where they do not lie together, lane by lane.
-  const uint32_t* const offsets = is_dense ? places.offsets.data() : spread.data();
-  alignas(64) uint8_t data[lanes * most_access_bytes];
-  collect(warp, details, mask, places.is_row, offsets, data);
   uint8_t* to = nullptr;
   if (places.space == Space::shared) to = in_shared(warp, op, mask, bytes, true, places);
-  if (places.space == Space::global) to = write_global(warp, op, mask, bytes, places, data, offsets);
+  if (places.space == Space::global) to = write_global(warp, op, details, mask, places);
   if (!to) return store_by_lanes(warp, op, mask);
   ++warp.cta->cluster->changes;
-  if (is_dense) std::memcpy(to, data, places.extent);
-  else
-    for_each_lane(mask, [&](int lane) {
-      const auto i = static_cast<size_t>(lane);
-      copy_element(to + places.offsets[i], data + spread[i], bytes);
-    });
+  collect(warp, details, mask, places.is_row, places.offsets.data(), to);
 }
 
 #define BITMMA_LANE_ACCESS(space, target)                                                         \

@@ -390,21 +390,27 @@ bool BlockUses::note(size_t block, size_t at, size_t bytes, bool is_write, bool 
   uint64_t* const all_writers = present ? present : make_tags();
   uint64_t* const all_readers = all_writers + words_;
   bool conflicts = false;
+  const uint64_t reader_of_all = four_of(tag), several_of_all = four_of(several), any_change = four_of(changed);
   for (size_t word = at / 4; 4 * word < at + bytes; ++word) {
-    const size_t first = std::max(at, 4 * word) - 4 * word, end = std::min(at + bytes - 4 * word, size_t{4});
-    const uint64_t used = low_mask(static_cast<int>(16 * (end - first))) << 16 * first;
     const uint64_t before = load(all_writers[word]), read_before = load(all_readers[word]);
-    // Most words are used as a whole, first by a block alone.
-    if (used == ~uint64_t{0}) {
-      if (!is_write && (before & four_of(changed)) == 0) {
-        if (read_before == 0) store(all_readers[word], four_of(tag));
-        if (read_before == 0 || read_before == four_of(tag) || read_before == four_of(several)) continue;
+    size_t first = 0, end = 4;
+    if (4 * word >= at && 4 * (word + 1) <= at + bytes) {
+      // Most words are used as a whole, first by a block alone.
+      if (!is_write && (before & any_change) == 0) {
+        if (read_before == reader_of_all || read_before == several_of_all) continue;
+        if (read_before == 0) {
+          store(all_readers[word], reader_of_all);
+          continue;
+        }
       }
       if (is_write && before == 0 && read_before == 0) {
         store(all_writers[word], four_of(changes ? tag | changed : tag));
         continue;
       }
+    } else {
+      first = std::max(at, 4 * word) - 4 * word, end = std::min(at + bytes - 4 * word, size_t{4});
     }
+    const uint64_t used = low_mask(static_cast<int>(16 * (end - first))) << 16 * first;
     uint64_t writers = before, readers = read_before;
     // Most accesses are those of a block alone, and not its first ones.
     const bool is_own = ((writers ^ four_of(tag | changed)) & used) == 0;

@@ -4,10 +4,12 @@
 namespace bitmma::kernel {
 
 void SharedUses::resize(size_t bytes, size_t warps) {
-  const size_t units = bytes / unit + 1, words = units * (unit / word);
+  constexpr size_t units_of_line = 4;  // 16 words, so that the epochs of each warp begin where a cache line does
+  const size_t units = (bytes / unit / units_of_line + 1) * units_of_line, words = units * (unit / word);
   warps_ = warps;
-  for (std::vector<uint32_t>* field : {&writers_, &write_epochs_, &readers_, &parts_of_word_}) field->resize(words);
-  for (std::vector<int>* field : {&write_instructions_, &read_instructions_}) field->resize(words);
+  for (LineVector<uint32_t>* field : {&writers_, &write_epochs_, &readers_}) field->resize(words);
+  parts_of_word_.resize(words);
+  for (LineVector<int>* field : {&write_instructions_, &read_instructions_}) field->resize(words);
   write_lanes_.resize(words * word);
   read_epochs_.resize(words * warps);
   bytes_of_word_.resize(words);
@@ -24,7 +26,7 @@ void SharedUses::clear() {
     const size_t first = i;
     while (i < is_used_.size() && is_used_[i] != 0) is_used_[i++] = 0;
     // Without a writer and readers the other fields say nothing.
-    for (std::vector<uint32_t>* field : {&writers_, &readers_})
+    for (LineVector<uint32_t>* field : {&writers_, &readers_})
       std::fill(begin_of(*field, first), begin_of(*field, i), 0);
   }
   if (!has_narrow_) return;

@@ -12,6 +12,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <new>
 #include <vector>
 
 #include "../core/words.hpp"
@@ -38,6 +39,21 @@ enum class SharedBytes : uint8_t {
   alike,     // each byte has one, and those of a word differ in write_lane alone
   apart,     // each byte has one
 };
+
+/// Memory that begins where a cache line does.
+template <typename T>
+struct LineAllocator {
+  using value_type = T;
+  static constexpr std::align_val_t line{64};
+  LineAllocator() = default;
+  template <typename U>
+  LineAllocator(const LineAllocator<U>&) {}
+  T* allocate(size_t count) { return static_cast<T*>(::operator new(count * sizeof(T), line)); }
+  void deallocate(T* memory, size_t) { ::operator delete(memory, line); }
+  bool operator==(const LineAllocator&) const = default;
+};
+template <typename T>
+using LineVector = std::vector<T, LineAllocator<T>>;
 
 class SharedUses {
  public:
@@ -166,11 +182,11 @@ class SharedUses {
   size_t words() const { return writers_.size(); }
 
   size_t warps_ = 0;
-  std::vector<uint32_t> writers_ = {}, write_epochs_ = {}, readers_ = {};
-  std::vector<int> write_instructions_ = {}, read_instructions_ = {};
-  std::vector<uint8_t> write_lanes_ = {};
-  std::vector<uint32_t> read_epochs_ = {};  // of warp 0 for all words, then of warp 1 ...
-  std::vector<SharedBytes> bytes_of_word_ = {};
+  LineVector<uint32_t> writers_ = {}, write_epochs_ = {}, readers_ = {};
+  LineVector<int> write_instructions_ = {}, read_instructions_ = {};
+  LineVector<uint8_t> write_lanes_ = {};
+  LineVector<uint32_t> read_epochs_ = {};  // of warp 0 for all words, then of warp 1 ...
+  LineVector<SharedBytes> bytes_of_word_ = {};
   std::vector<uint32_t> parts_of_word_ = {};  // 1 + the index in parts_; 0: none yet
   bool has_narrow_ = false;                   // some words may not be `together`
   std::vector<uint8_t> is_used_ = {};         // of each unit

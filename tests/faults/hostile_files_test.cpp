@@ -210,8 +210,8 @@ TEST_CASE("one file of launches that asks for too much does not keep the others 
 
 TEST_CASE("a kernel that does not end is interrupted by Ctrl-C") {
   const TemporaryFolder folder;
-  const std::string endless = module_of(".reg .b32 %turn;\n$L: add.u32 %turn, %turn, 1;\nbra $L;\n"), path = folder.path("k.ptx"),
-                    recorded = folder.path("launches.safetensors");
+  const std::string endless = module_of(".reg .b32 %turn;\n$L: add.u32 %turn, %turn, 1;\nbra $L;\n"),
+                    path = folder.path("k.ptx"), recorded = folder.path("launches.safetensors");
   write_text(path, endless);
   write_text(recorded, launches(endless, one_launch));
   for (const std::vector<std::string>& words :
