@@ -4,8 +4,8 @@
 //   g++ -std=c++20 -O1 launch_kernels.cpp -o launch_kernels -ldl && ./launch_kernels JOBS
 //
 // JOBS is a file of lines: "module FILE", "launch ENTRY GX GY GZ BX BY BZ SHARED", "memory FILE" (read before the
-// launch, written to FILE.gpu after it), "map FILE NUMBERS" (the same memory as a tensor map: see map_line there),
-// "value HEX BYTES", "run". Files are relative to the folder of JOBS.
+// launch, written to FILE.gpu after it), "map FILE NUMBERS" (the same memory as a tensor map: see map_line there;
+// "im2col" likewise), "value HEX BYTES", "run". Files are relative to the folder of JOBS.
 #include <dlfcn.h>
 
 #include <cstdint>
@@ -50,18 +50,31 @@ struct alignas(64) Value {
   uint64_t words[16] = {};  // for a tensor map all 128 bytes
 };
 
-/// The result of cuTensorMapEncodeTiled for the numbers of a line.
-Value tensor_map(std::istringstream& numbers, uint64_t address) {
+/// The result of cuTensorMapEncodeTiled, or for `im2col` of cuTensorMapEncodeIm2col, for the numbers of a line.
+Value tensor_map(std::istringstream& numbers, uint64_t address, bool im2col) {
   Value map;
+  int lower[3] = {}, upper[3] = {};
+  uint32_t channels = 0, pixels = 0;
   int type = 0, swizzle = 0, fill = 0;
   uint32_t rank = 0, box[5] = {}, element_strides[5] = {};
   uint64_t sizes[5] = {}, strides[4] = {};
   numbers >> type >> rank;
   for (uint32_t i = 0; i < rank; ++i) numbers >> sizes[i];
   for (uint32_t i = 0; i + 1 < rank; ++i) numbers >> strides[i];
-  for (uint32_t i = 0; i < rank; ++i) numbers >> box[i];
+  if (im2col) {
+    for (uint32_t i = 0; i + 2 < rank; ++i) numbers >> lower[i];
+    for (uint32_t i = 0; i + 2 < rank; ++i) numbers >> upper[i];
+    numbers >> channels >> pixels;
+  } else {
+    for (uint32_t i = 0; i < rank; ++i) numbers >> box[i];
+  }
   for (uint32_t i = 0; i < rank; ++i) numbers >> element_strides[i];
   numbers >> swizzle >> fill;
+  if (im2col) {
+    call("cuTensorMapEncodeIm2col", static_cast<void*>(&map), type, rank, reinterpret_cast<void*>(address), &sizes[0],
+         &strides[0], &lower[0], &upper[0], channels, pixels, &element_strides[0], 0, swizzle, 0, fill);
+    return map;
+  }
   call("cuTensorMapEncodeTiled", static_cast<void*>(&map), type, rank, reinterpret_cast<void*>(address), &sizes[0],
        &strides[0], &box[0], &element_strides[0], 0, swizzle, 0, fill);
   return map;
@@ -112,11 +125,11 @@ int main(int count, char** words) {
       if (shared > 48 * 1024) call("cuFuncSetAttribute", function, 8, static_cast<int>(shared));
       memories.clear();
       values.clear();
-    } else if (verb == "memory" || verb == "map") {
+    } else if (verb == "memory" || verb == "map" || verb == "im2col") {
       Memory one{.file = folder + first, .bytes = read(folder + first)};
       call("cuMemAlloc_v2", &one.address, one.bytes.size());
       call("cuMemcpyHtoD_v2", one.address, static_cast<const void*>(one.bytes.data()), one.bytes.size());
-      values.push_back(verb == "map" ? tensor_map(text, one.address) : Value{{one.address}});
+      values.push_back(verb == "memory" ? Value{{one.address}} : tensor_map(text, one.address, verb == "im2col"));
       memories.push_back(std::move(one));
     } else if (verb == "value") {
       values.push_back({{std::strtoull(first.c_str(), nullptr, 16)}});

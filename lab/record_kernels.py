@@ -6,6 +6,8 @@
                                         data/kernels/triton_kernels.py wrote, or - for the kernels of nvcc alone
   record_kernels.py draw DIR SEED COUNT the same for COUNT modules of 25 kernels each that data/kernels/drawn.py draws
                                         from SEED on; every other one has -use_fast_math
+  record_kernels.py im2col DIR          the same for copies in mode im2col; a GPU stops at some, so that each launch has
+                                        a file jobs_N.txt of its own
   g++ -std=c++20 -O1 lab/launch_kernels.cpp -o DIR/launch -ldl && DIR/launch DIR/jobs.txt       on the GPU
   record_kernels.py compare DIR         runs every launch here, and counts outputs that differ
   record_kernels.py digests DIR GPU     a CSV of what the GPU gave: GPU is its name, as in data/kernels/h100.csv
@@ -219,6 +221,51 @@ def tma_launches():
         )
 
 
+def im2col_launches():
+    """Random columns of pixels: some begin outside of the corners' box, or reach beyond the tensor."""
+    rng = np.random.default_rng(5)
+    for _ in range(400):
+        rank, kind = int(rng.integers(3, 6)), str(rng.choice(list(DRIVER_TYPES)))
+        size = np.dtype(TYPES[kind]).itemsize
+        swizzle = str(rng.choice(list(SWIZZLES)))
+        row = 16 * int(rng.integers(1, 1 + (8 if swizzle == "none" else int(swizzle) // 16)))
+        channels, sizes = row // size, [16 // size * int(rng.integers(1, 20))]
+        sizes += [int(rng.integers(1, 12)) for _ in range(rank - 2)] + [int(rng.integers(1, 4))]
+        steps = [1] + [int(rng.choice([1, 1, 1, 2, 3])) for _ in range(rank - 2)] + [1]
+        lower = [int(rng.integers(-3, 3)) for _ in range(rank - 2)]
+        upper = [max(int(rng.integers(-4, 4)), 1 + low - n) for low, n in zip(lower, sizes[1:], strict=False)]
+        pixels = int(rng.integers(1, 1 + min(256, 16384 // max(row, 1 if swizzle == "none" else int(swizzle)))))
+        at = [16 // size * int(rng.integers(0, 1 + sizes[0] * size // 16))]
+        for low, high, n in zip(lower, upper, sizes[1:], strict=False):
+            at.append(int(rng.integers(low, n + high)) if rng.random() < 0.8 else int(rng.integers(-4, n + 4)))
+        at.append(int(rng.integers(0, sizes[-1])))
+        offsets = [int(rng.integers(0, 5)) for _ in range(rank - 2)]
+        fill = "nan" if kind in ("fp16", "fp32", "fp64", "bf16") and rng.random() < 0.5 else "zero"
+        shared = pixels * (row if swizzle == "none" else int(swizzle))
+        shared += -shared % 1024
+        tensor = {
+            "map": f"{kind}[{','.join(map(str, sizes[::-1]))}]",
+            "box": [channels],
+            "swizzle": swizzle,
+            "element_strides": steps[::-1],
+            "fill": fill,
+            "im2col": [lower[::-1], upper[::-1], pixels],
+        }
+        loads = bool(rng.random() < 0.75)
+        if not loads:
+            at = [max(0, index) for index in at]
+        counts = [pixels * row, shared] if loads else [shared]
+        yield (
+            "module im2col",
+            f"{'load' if loads else 'store'}_{rank}",
+            (1, 1, 1),
+            (64, 1, 1),
+            1024 + shared,
+            [tensor, [*at, *offsets], f"u8[{shared}]", *counts],
+            "bits",
+        )
+
+
 def triton_launches(folder):
     with open(os.path.join(folder, "launches.json")) as file:
         for name, one in json.load(file).items():
@@ -272,20 +319,26 @@ def digest_of_all(operands):
     return hashlib.sha256(b"".join(sums)).hexdigest()[:16]
 
 
+def pixels_of(im2col):
+    return [*im2col[0][::-1], *im2col[1][::-1]]
+
+
 def map_line(file, argument, operand):
     """A tensor map's line for lab/launch_kernels.cpp: cuTensorMapEncodeTiled's arguments, innermost first."""
-    rank = operand.ndim
+    rank, is_im2col = operand.ndim, "im2col" in argument
     numbers = [
         DRIVER_TYPES[argument["map"].split("[")[0]],
         rank,
         *operand.shape[::-1],
         *operand.strides[-2::-1],
+        *(pixels_of(argument["im2col"]) if is_im2col else ()),
         *argument["box"][::-1],
+        *([argument["im2col"][2]] if is_im2col else ()),
         *argument.get("element_strides", [1] * rank)[::-1],
         SWIZZLES[argument.get("swizzle", "none")],
         int(argument.get("fill") == "nan"),
     ]
-    return " ".join(["map", file, *map(str, numbers)])
+    return " ".join(["im2col" if is_im2col else "map", file, *map(str, numbers)])
 
 
 def parameters_of(ptx, entry):
@@ -326,7 +379,13 @@ def draw(folder, seed, count):
     write_jobs(folder, enumerate(drawn_launches(drawn), 100_000 * seed), "-")
 
 
-def write_jobs(folder, launches, triton):
+def make_im2col(folder):
+    os.makedirs(folder, exist_ok=True)
+    assemble(shutil.copy(os.path.join(DATA, "im2col.ptx"), folder))
+    write_jobs(folder, enumerate(im2col_launches(), 5000), "-", apart=True)
+
+
+def write_jobs(folder, launches, triton, apart=False):
     jobs, rows, last = [], [], None
     for number, (module, entry, grid, block, shared, arguments, how) in launches:
         source, name = module.split()
@@ -353,6 +412,10 @@ def write_jobs(folder, launches, triton):
                     map_line(files[-1], argument, operand) if isinstance(argument, dict) else f"memory {files[-1]}"
                 )
         jobs += ["value 0 8"] * extra + ["run"]
+        if apart:
+            with open(os.path.join(folder, f"jobs_{number}.txt"), "w") as out:
+                out.write("\n".join(jobs) + "\n")
+            jobs, last = [], None
         rows.append(
             {
                 "number": number,
@@ -367,8 +430,9 @@ def write_jobs(folder, launches, triton):
                 "how": how,
             }
         )
-    with open(os.path.join(folder, "jobs.txt"), "w") as out:
-        out.write("\n".join(jobs) + "\n")
+    if not apart:
+        with open(os.path.join(folder, "jobs.txt"), "w") as out:
+            out.write("\n".join(jobs) + "\n")
     with open(os.path.join(folder, "launches.json"), "w") as out:
         json.dump(rows, out, indent=1)
     print(len(rows), "launches")
@@ -409,23 +473,29 @@ def compare(folder):
 
 
 def digests(folder, gpu):
-    """A row for each launch: digests of its inputs, and of the memory after the GPU's launch."""
+    """A row for each launch: digests of its inputs, and of the memory after the GPU's launch, or that it stopped."""
     with open(os.path.join(DATA, gpu + ".csv"), "w") as out:
         out.write("module,entry,inputs,operands before,operands after\n")
         for row in read_launches(folder):
             before = operands_of(row["number"], row["entry"], row["arguments"], row["how"])
-            after = [
-                np.fromfile(os.path.join(folder, f"{file}.gpu"), np.uint8) if file else operand
-                for operand, file in zip(before, row["files"], strict=True)
-            ]
-            out.write(
-                ",".join([row["module"], row["entry"], row["how"], digest_of_all(before), digest_of_all(after)]) + "\n"
-            )
+            written = [os.path.join(folder, f"{file}.gpu") if file else None for file in row["files"]]
+            if all(path is None or os.path.exists(path) for path in written):
+                after = digest_of_all(
+                    [
+                        np.fromfile(path, np.uint8) if path else operand
+                        for operand, path in zip(before, written, strict=True)
+                    ]
+                )
+            else:
+                after = "stopped"
+            out.write(",".join([row["module"], row["entry"], row["how"], digest_of_all(before), after]) + "\n")
 
 
 def main():
     if len(sys.argv) == 4 and sys.argv[1] == "make":
         return make(sys.argv[2], sys.argv[3])
+    if len(sys.argv) == 3 and sys.argv[1] == "im2col":
+        return make_im2col(sys.argv[2])
     if len(sys.argv) == 5 and sys.argv[1] == "draw":
         return draw(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
     if len(sys.argv) == 3 and sys.argv[1] == "compare":

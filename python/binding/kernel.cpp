@@ -18,6 +18,13 @@ std::array<int64_t, 3> extents_in(const nb::tuple& extents) {
   return {nb::cast<int64_t>(extents[0]), nb::cast<int64_t>(extents[1]), nb::cast<int64_t>(extents[2])};
 }
 
+std::optional<Im2colBox> im2col_from(nb::handle argument) {
+  if (argument.is_none()) return std::nullopt;
+  return Im2colBox{.lower = nb::cast<std::vector<int64_t>>(argument[0]),
+                   .upper = nb::cast<std::vector<int64_t>>(argument[1]),
+                   .pixels = nb::cast<int64_t>(argument[2])};
+}
+
 std::vector<std::string> printed(const std::vector<Violation>& violations) {
   std::vector<std::string> texts;
   for (const Violation& violation : violations) texts.push_back(print(violation));
@@ -216,6 +223,7 @@ nb::tuple launch_kernel(const PtxEntry& kernel, const nb::tuple& grid, const nb:
                                     .element_strides = nb::cast<std::vector<int64_t>>(argument[5]),
                                     .swizzle = swizzle_from(nb::cast<std::string>(argument[6])),
                                     .fills_with_nan = nb::cast<bool>(argument[7]),
+                                    .im2col = im2col_from(argument[9]),
                                     .type = tensor_map_type_named(nb::cast<std::string>(argument[8]))}));
   }
   std::optional<StepKeeper> keeper;
@@ -372,7 +380,7 @@ void bind_kernel(nb::module_& module) {
       "encode_tensor_map",
       [](uint64_t address, int element_bytes, std::vector<int64_t> sizes, std::vector<int64_t> strides_bytes,
          std::vector<int64_t> box, std::vector<int64_t> element_strides, const std::string& swizzle,
-         bool fills_with_nan, const std::string& type) {
+         bool fills_with_nan, const std::string& type, const nb::object& im2col) {
         return python_bytes(encode_tensor_map({.element_bytes = element_bytes,
                                                .sizes = std::move(sizes),
                                                .strides_bytes = std::move(strides_bytes),
@@ -380,11 +388,12 @@ void bind_kernel(nb::module_& module) {
                                                .element_strides = std::move(element_strides),
                                                .swizzle = swizzle_from(swizzle),
                                                .fills_with_nan = fills_with_nan,
+                                               .im2col = im2col_from(im2col),
                                                .type = tensor_map_type_named(type)},
                                               address));
       },
       "address"_a, "element_bytes"_a, "sizes"_a, "strides_bytes"_a, "box"_a, "element_strides"_a, "swizzle"_a,
-      "fills_with_nan"_a, "type"_a);
+      "fills_with_nan"_a, "type"_a, "im2col"_a.none());
   module.def(
       "kernel_entries",
       [](std::string_view ptx) {

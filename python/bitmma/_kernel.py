@@ -88,6 +88,7 @@ class TensorMap(NamedTuple):
     element_strides: tuple[int, ...]
     swizzle: str
     fill: str
+    im2col: tuple[tuple[int, ...], tuple[int, ...], int] | None = None
 
     def _core_arguments(self) -> tuple[Any, ...]:
         """The arguments of the core."""
@@ -110,6 +111,7 @@ class TensorMap(NamedTuple):
             self.swizzle,
             self.fill == "nan",
             _map_types.get(dtype, ""),
+            None if self.im2col is None else (self.im2col[0][::-1], self.im2col[1][::-1], self.im2col[2]),
         )
 
 
@@ -123,17 +125,36 @@ def _fill(value: Any, field: str) -> str:
     return value
 
 
-@public(box=sizes_of, element_strides=sizes_of, fill=_fill)
+def _im2col(value: Any, field: str) -> tuple[tuple[int, ...], tuple[int, ...], int] | None:
+    if value is None:
+        return None
+    try:
+        lower, upper, pixels = value
+        return tuple(int(corner) for corner in lower), tuple(int(corner) for corner in upper), int(pixels)
+    except (TypeError, ValueError):
+        raise refuse(field, shown(value), "(lower corner, upper corner, pixels)") from None
+
+
+@public(box=sizes_of, element_strides=sizes_of, fill=_fill, im2col=_im2col)
 def tensor_map(
-    array: Any, box: Any, *, swizzle: str = "none", element_strides: Any = (), fill: str = "zero"
+    array: Any,
+    box: Any,
+    *,
+    swizzle: str = "none",
+    element_strides: Any = (),
+    fill: str = "zero",
+    im2col: Any = None,
 ) -> TensorMap:
-    """A TMA tensor map as cuTensorMapEncodeTiled makes it, as an argument of a kernel.
+    """A TMA tensor map as cuTensorMapEncodeTiled makes it, as an argument of a kernel; with im2col as
+    cuTensorMapEncodeIm2col does.
 
     array            a contiguous NumPy or torch array of 1 to 5 dimensions, the innermost last
     box              elements that one copy spans, in the order of the array's dimensions
     swizzle          "none", "32", "64" or "128": swizzle of the box in shared memory, in bytes
     element_strides  1 to 8 for each dimension, 1 for the last: a copy moves ceil(n / stride) of n in the box; default 1
     fill             "zero" or "nan": the value of elements outside the array
+    im2col           (lower corner, upper corner, pixels) for copies in that mode of an array [N, (D, H,) W, C]: the
+                     corners have a number for each of D, H and W, the last one for W; box is then the channels alone
 
     The launch of the kernel raises Error for maps that the driver refuses.
 
@@ -143,7 +164,7 @@ def tensor_map(
     memory = memory_of(array, "array")
     if memory is None:
         raise refuse("array", shown(array), "a NumPy array, or a torch tensor on the CPU")
-    return TensorMap(array, box, element_strides, swizzle, fill)
+    return TensorMap(array, box, element_strides, swizzle, fill, im2col)
 
 
 @public(
@@ -154,6 +175,7 @@ def tensor_map(
     strides=sizes_of,
     element_strides=sizes_of,
     fill=_fill,
+    im2col=_im2col,
 )
 def encode_tensor_map(
     address: int,
@@ -165,6 +187,7 @@ def encode_tensor_map(
     swizzle: str = "none",
     element_strides: Any = (),
     fill: str = "zero",
+    im2col: Any = None,
 ) -> bytes:
     """The 128 bytes of a TMA tensor map over a tensor at an address of a Memory, for parameters or memory of a kernel.
 
@@ -191,7 +214,7 @@ def encode_tensor_map(
             raise refuse("shape", shown(shape), "a tensor whose strides are below 2^40 bytes")
     elif len(strides) != len(shape) or strides[-1] != size:
         raise refuse("strides", shown(strides), f"{len(shape)} strides in bytes, the last one the {size} of an element")
-    fields = TensorMap(None, box, element_strides, swizzle, fill)._in_drivers_order(shape, strides, str(dtype))
+    fields = TensorMap(None, box, element_strides, swizzle, fill, im2col)._in_drivers_order(shape, strides, str(dtype))
     data: Any = _core_any.encode_tensor_map(address, *fields)
     return data
 

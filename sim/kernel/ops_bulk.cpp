@@ -18,9 +18,11 @@ using Kind = Operand::Kind;
 
 struct BulkDetails {
   std::vector<uint32_t> coordinates = {};  // slots of a tensor map's coordinates, innermost first
-  uint32_t blocks = Op::no_slot;           // slot of the mask of .multicast::cluster
-  std::optional<Atomic> reduction = {};    // of cp.reduce.async.bulk
-  Type type = Type::b32;                   // element type, without a tensor map
+  bool is_im2col = false;
+  std::vector<uint32_t> offsets = {};    // slots of the offsets of im2col, W first; of a store none
+  uint32_t blocks = Op::no_slot;         // slot of the mask of .multicast::cluster
+  std::optional<Atomic> reduction = {};  // of cp.reduce.async.bulk
+  Type type = Type::b32;                 // element type, without a tensor map
   bool to_shared = true;
   bool of_pair = false;  // .cta_group::2
   Address to = {}, from = {}, barrier = {};
@@ -148,7 +150,7 @@ void run_async_store(Warp& warp, const Op& op, Mask mask) {
   });
 }
 
-PackedTensorMap map_at(Warp& warp, const Op& op, int lane, uint64_t address, size_t rank) {
+PackedTensorMap map_at(Warp& warp, const Op& op, int lane, uint64_t address, size_t rank, bool is_im2col) {
   std::array<uint8_t, tensor_map_bytes> bytes{};
   if (address % 64 != 0)
     fault(ViolationCode::misaligned, lane, fmt::format("a tensor map at {:#x}", address), "a multiple of 64");
@@ -159,6 +161,9 @@ PackedTensorMap map_at(Warp& warp, const Op& op, int lane, uint64_t address, siz
   if (map.address % 16 != 0)
     fault(ViolationCode::misaligned, lane, fmt::format("a tensor at {:#x}, by its map", map.address),
           "a multiple of 16");
+  if (map.is_im2col != is_im2col)
+    fault(ViolationCode::undefined_by_ptx, lane, fmt::format("a tensor map {} im2col", is_im2col ? "without" : "of"),
+          fmt::format("a map for this mode: cuTensorMapEncode{}", is_im2col ? "Im2col" : "Tiled"));
   if (map.rank != rank)
     fault(ViolationCode::undefined_by_ptx, lane, fmt::format("a tensor map of {} dimensions", map.rank),
           fmt::format("one of {}", rank));
@@ -174,6 +179,29 @@ bool is_in_tensor(const PackedTensorMap& map, size_t dimension, int64_t index) {
 /// The number of indices of a dimension that a copy moves.
 uint32_t moved_of(const PackedTensorMap& map, size_t dimension) {
   return (map.box[dimension] + map.element_strides[dimension] - 1) / map.element_strides[dimension];
+}
+
+/// The addresses of an im2col copy's pixels; nothing for a pixel outside the tensor.
+std::vector<std::optional<uint64_t>> pixels_of_tensor(const PackedTensorMap& map, Indices at, const Indices& offsets) {
+  std::vector<std::optional<uint64_t>> pixels;
+  const size_t last = map.rank - 1U;
+  for (uint32_t pixel = 0; pixel < map.pixels; ++pixel) {
+    std::optional<uint64_t> address = map.address;
+    for (size_t i = 1; i <= last; ++i) {
+      const int64_t index = at[i] + offsets[i];
+      if (!is_in_tensor(map, i, index)) address.reset();
+      if (address) *address += static_cast<uint64_t>(index) * map.strides_bytes[i - 1];
+    }
+    pixels.push_back(address);
+    size_t i = 1;
+    for (; i < last; ++i) {
+      at[i] += map.element_strides[i];
+      if (at[i] < static_cast<int64_t>(map.sizes[i]) + map.upper[i - 1]) break;
+      at[i] = map.lower[i - 1];
+    }
+    if (i == last) ++at[last];
+  }
+  return pixels;
 }
 
 /// The address at which row `row` of a box starts in the tensor; nothing if the row is outside the tensor.
@@ -207,6 +235,21 @@ void require_coordinates(const BulkDetails& details, const PackedTensorMap& map,
   }
 }
 
+/// The same for im2col. Measured on an H200 (data/kernels/im2col.cu).
+void require_pixels(const BulkDetails& details, const PackedTensorMap& map, const Indices& first, int lane) {
+  for (size_t i = 1; i + 1 < map.rank; ++i) {
+    const int64_t lower = map.lower[i - 1], upper = map.upper[i - 1], end = static_cast<int64_t>(map.sizes[i]) + upper;
+    if (first[i] < lower || first[i] >= end)
+      fault(ViolationCode::undefined_by_ptx, lane,
+            fmt::format("an im2col copy from coordinate {} of dimension {}", first[i], i),
+            fmt::format("a pixel of the box, {}..{}; a GPU stops", lower, end - 1));
+    if (!details.to_shared && (lower < 0 || upper > 0))
+      fault(ViolationCode::undefined_by_ptx, lane,
+            fmt::format("an im2col store with corners {} and {} of dimension {}", lower, upper, i),
+            "a lower corner of 0 or more and an upper one of 0 or less; a GPU stops");
+  }
+}
+
 /// Copies between a box of a tensor and shared memory. The box is dense there, but with a swizzle each row starts at a
 /// multiple of the swizzle's span.
 void run_tensor_copy(Warp& warp, const Op& op, Mask mask) {
@@ -215,7 +258,7 @@ void run_tensor_copy(Warp& warp, const Op& op, Mask mask) {
   for_each_lane(mask, [&](int lane) {
     const uint64_t to = details.to.of(warp, lane), from = details.from.of(warp, lane);
     const uint64_t box_at = details.to_shared ? to : from;
-    const PackedTensorMap map = map_at(warp, op, lane, details.to_shared ? from : to, rank);
+    const PackedTensorMap map = map_at(warp, op, lane, details.to_shared ? from : to, rank, details.is_im2col);
     if (box_at % 128 != 0)
       fault(ViolationCode::misaligned, lane, fmt::format("a box at address {:#x}", box_at), "a multiple of 128");
     const SwizzleInfo& swizzle = *swizzle_of(map);
@@ -225,13 +268,14 @@ void run_tensor_copy(Warp& warp, const Op& op, Mask mask) {
                group = static_cast<uint32_t>(map.elements().group);
     const uint32_t row_bytes = map.box[0] / group * element;
     const uint32_t row_pitch = swizzle.bits == 0 ? row_bytes : static_cast<uint32_t>(swizzle.width_bytes);
-    uint64_t rows = 1;
-    for (size_t i = 1; i < rank; ++i) rows *= moved_of(map, i);
+    uint64_t rows = map.is_im2col ? map.pixels : 1;
+    for (size_t i = 1; i < rank && !map.is_im2col; ++i) rows *= moved_of(map, i);
     require_fits(*warp.cta, lane, rows * row_pitch);
     Indices first{};
     for (size_t i = 0; i < rank; ++i)
       first[i] = static_cast<int32_t>(warp.lanes_of<const uint32_t>(details.coordinates[i])[lane]);
     require_coordinates(details, map, first, lane);
+    if (map.is_im2col) require_pixels(details, map, first, lane);
     const Type type = map.has_type ? map.elements().type : element == 8 ? Type::b64 : Type::b32;
     if (details.reduction) {
       if (group > 1)
@@ -246,11 +290,18 @@ void run_tensor_copy(Warp& warp, const Op& op, Mask mask) {
         fault(ViolationCode::undefined_by_ptx, lane, fmt::format("this reduction of .{}", info(type).name),
               "sums of floating-point numbers; min and max of f16 and bf16");
     }
+    std::vector<std::optional<uint64_t>> pixels;
+    if (map.is_im2col) {
+      Indices offsets{};
+      for (size_t i = 0; i < details.offsets.size(); ++i)
+        offsets[i + 1] = static_cast<uint16_t>(warp.lanes_of<const uint32_t>(details.offsets[i])[lane]);
+      pixels = pixels_of_tensor(map, first, offsets);
+    }
     Pieces pieces;
     std::optional<uint64_t> row;
     for (uint32_t moved = 0; moved < row_bytes * static_cast<uint32_t>(rows); moved += piece) {
       const uint32_t in_row = moved % row_bytes, at = moved / row_bytes * row_pitch + in_row;
-      if (in_row == 0) row = row_of_tensor(map, first, moved / row_bytes);
+      if (in_row == 0) row = map.is_im2col ? pixels[moved / row_bytes] : row_of_tensor(map, first, moved / row_bytes);
       const auto place = static_cast<uint64_t>(apply(swizzle, static_cast<int64_t>(box_at + at)));
       const uint8_t* const source =
           details.to_shared ? nullptr : locate(warp, op, lane, details.from.space, place, piece, AccessKind::read);
@@ -322,7 +373,9 @@ void decode_bulk_copy(Decoder& decoder, const PtxInstruction& instruction, Words
   for (size_t i = 0; is_tensor && i < ranks.size(); ++i) {
     if (words.take(ranks[i])) rank = i + 1;
   }
-  words.take(Word::tile);
+  bulk_details.is_im2col = is_tensor && words.take_one({Word::im2col, Word::im2col_no_offs}) != Word::none;
+  if (!bulk_details.is_im2col) words.take(Word::tile);
+  else if (rank < 3) decoder.refuse("of less than 3 dimensions");
   if (words.take(Word::reduce)) {
     bulk_details.reduction = take_atomic(words);
     if (!bulk_details.reduction) decoder.refuse("without an operation");
@@ -352,8 +405,11 @@ void decode_bulk_copy(Decoder& decoder, const PtxInstruction& instruction, Words
     bulk_details.of_pair = words.take(Word::cta_group_2);
   if (!words.take(bulk_details.to_shared ? Word::mbarrier_complete_tx_bytes : Word::bulk_group))
     decoder.refuse("with another completion");
-  const size_t count =
-      (bulk_details.to_shared ? 3 : 2) + (is_tensor ? 0 : 1) + (to_many ? 1 : 0) + (has_policy ? 1 : 0);
+  const bool has_offsets = bulk_details.is_im2col && bulk_details.to_shared;
+  if (bulk_details.is_im2col && has_offsets != has_word(instruction, Word::im2col))
+    decoder.refuse(has_offsets ? "without the offsets of .im2col" : "with .im2col: a store is .im2col_no_offs");
+  const size_t count = (bulk_details.to_shared ? 3 : 2) + (has_offsets ? 1 : 0) + (is_tensor ? 0 : 1) +
+                       (to_many ? 1 : 0) + (has_policy ? 1 : 0);
   decoder.require_operands(instruction, count, count);
   // A tensor map with coordinates: [%rd1, {%r1, %r2}].
   const auto of_map = [&](const Operand& operand) {
@@ -373,7 +429,13 @@ void decode_bulk_copy(Decoder& decoder, const PtxInstruction& instruction, Words
   bulk_details.from = address_of(decoder, from, bulk_details.to_shared ? other : Space::shared);
   const uint32_t c = is_tensor ? 0 : decoder.read(operands[2], Type::u32);
   if (bulk_details.to_shared) bulk_details.barrier = address_of(decoder, operands[is_tensor ? 2 : 3], Space::shared);
-  if (to_many) bulk_details.blocks = decoder.read(operands[is_tensor ? 3 : 4], Type::b16);
+  if (has_offsets) {
+    const Operand& offsets = operands[3];
+    if (offsets.kind != Kind::vector || offsets.elements.size() != rank - 2)
+      decoder.refuse(fmt::format("without {} offsets in braces", rank - 2));
+    for (const Operand& offset : offsets.elements) bulk_details.offsets.push_back(decoder.read(offset, Type::u16));
+  }
+  if (to_many) bulk_details.blocks = decoder.read(operands[is_tensor ? (has_offsets ? 4 : 3) : 4], Type::b16);
   const auto* details = decoder.keep(std::move(bulk_details));
   Op& op = decoder.emit(is_tensor ? run_tensor_copy : run_bulk_copy);
   op.details = details;

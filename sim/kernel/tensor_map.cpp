@@ -13,11 +13,37 @@
 #include "bitmma/core/error.hpp"
 
 namespace bitmma {
+namespace {
+
+[[noreturn]] void refuse(const std::string& field, std::string seen, std::string expected) {
+  throw Error({.field = "tensor map: " + field, .seen = std::move(seen), .expected = std::move(expected)});
+}
+
+/// What cuTensorMapEncodeIm2col of driver 580 refuses: data/kernels/tensor_maps.tar.xz.
+void require_im2col(const TensorMap& map) {
+  const Im2colBox& box = *map.im2col;
+  const size_t rank = map.sizes.size();
+  if (rank < 3) refuse("sizes", fmt::format("{} dimensions", rank), "3 to 5 with im2col");
+  const int64_t end = rank == 3 ? 1 << 15 : rank == 4 ? 1 << 7 : 1 << 4;
+  for (const auto& [name, corners] : {std::pair("lower", &box.lower), std::pair("upper", &box.upper)}) {
+    const auto is_in = [end](int64_t corner) { return corner >= -end && corner < end; };
+    if (corners->size() != rank - 2 || !std::ranges::all_of(*corners, is_in))
+      refuse(fmt::format("im2col.{}", name), fmt::format("{}", fmt::join(*corners, ",")),
+             fmt::format("{} of {}..{}", rank - 2, -end, end - 1));
+  }
+  for (size_t i = 0; i < rank - 2; ++i) {
+    // The driver adds with 32 bits.
+    const auto last = static_cast<int32_t>(static_cast<uint32_t>(map.sizes[i + 1] + box.upper[i]));
+    if (box.lower[i] >= last)
+      refuse("im2col", fmt::format("corners {} and {} of {} elements", box.lower[i], box.upper[i], map.sizes[i + 1]),
+             "a box with a pixel");
+  }
+  if (box.pixels < 1 || box.pixels > 1024) refuse("im2col.pixels", std::to_string(box.pixels), "1 to 1024");
+}
+
+}  // namespace
 
 void require_tensor_map(const TensorMap& map, int64_t memory_bytes) {
-  const auto refuse = [](std::string field, std::string seen, std::string expected) {
-    throw Error({.field = "tensor map: " + field, .seen = std::move(seen), .expected = std::move(expected)});
-  };
   const size_t rank = map.sizes.size();
   if (!map.type && map.element_bytes != 1 && map.element_bytes != 2 && map.element_bytes != 4 && map.element_bytes != 8)
     refuse("element_bytes", std::to_string(map.element_bytes), "1, 2, 4 or 8");
@@ -28,7 +54,10 @@ void require_tensor_map(const TensorMap& map, int64_t memory_bytes) {
   if (rank < 1 || rank > 5) refuse("sizes", fmt::format("{} dimensions", rank), "1 to 5");
   if (map.strides_bytes.size() != rank - 1)
     refuse("strides_bytes", fmt::format("{}", fmt::join(map.strides_bytes, ",")), fmt::format("{} strides", rank - 1));
-  if (map.box.size() != rank) refuse("box", fmt::format("{}", fmt::join(map.box, ",")), fmt::format("{} sizes", rank));
+  const size_t boxed = map.im2col ? 1 : rank;
+  if (map.box.size() != boxed)
+    refuse("box", fmt::format("{}", fmt::join(map.box, ",")),
+           map.im2col ? "the number of channels" : fmt::format("{} sizes", rank));
   if (!map.element_strides.empty() && map.element_strides.size() != rank)
     refuse("element_strides", fmt::format("{}", fmt::join(map.element_strides, ",")), fmt::format("{} strides", rank));
   int64_t last = bytes;
@@ -37,7 +66,7 @@ void require_tensor_map(const TensorMap& map, int64_t memory_bytes) {
     const int64_t places = i == 0 ? (size + group - 1) / group : size;
     if (size < 1 || size > int64_t{1} << 32)
       refuse(fmt::format("sizes[{}]", i), std::to_string(size), "1 to 2^32 elements");
-    if (map.box[i] < 1 || map.box[i] > 256)
+    if (i < boxed && (map.box[i] < 1 || map.box[i] > 256))
       refuse(fmt::format("box[{}]", i), std::to_string(map.box[i]), "1 to 256 elements");
     if (i > 0 && (stride < 0 || stride % 16 != 0 || stride >= int64_t{1} << 40))
       refuse(fmt::format("strides_bytes[{}]", i - 1), std::to_string(stride), "a multiple of 16 below 2^40");
@@ -58,8 +87,13 @@ void require_tensor_map(const TensorMap& map, int64_t memory_bytes) {
   // The driver refuses boxes that no block has room for.
   constexpr int64_t most_box_bytes = 227 * 1024;
   int64_t box_bytes = shared_bytes;
-  for (size_t i = 0; i < rank; ++i)
-    box_bytes *= map.box[i] / (map.element_strides.empty() ? int64_t{1} : map.element_strides[i]);
+  if (map.im2col) {
+    require_im2col(map);
+    box_bytes *= map.box[0] * map.im2col->pixels;
+  } else {
+    for (size_t i = 0; i < rank; ++i)
+      box_bytes *= map.box[i] / (map.element_strides.empty() ? int64_t{1} : map.element_strides[i]);
+  }
   if (box_bytes / group > most_box_bytes)
     refuse("box", fmt::format("{} bytes", box_bytes / group), fmt::format("at most {}", most_box_bytes));
   // Source: CUDA driver API, cuTensorMapEncodeTiled.
@@ -93,14 +127,26 @@ struct Bits {
   size_t word;
   int first, count;
 };
-constexpr Bits rank_bits{2, 4, 3}, type_bits{2, 7, 4}, interleave_bits{2, 11, 2}, swizzle_bits{2, 13, 2},
-    fill_bits{2, 15, 1}, tf32_bits{2, 16, 1}, atomicity_bits{2, 19, 2}, untyped_bits{2, 31, 1};
+constexpr Bits im2col_bits{2, 0, 1}, pixel_bits{15, 0, 32}, rank_bits{2, 4, 3}, type_bits{2, 7, 4},
+    interleave_bits{2, 11, 2}, swizzle_bits{2, 13, 2}, fill_bits{2, 15, 1}, tf32_bits{2, 16, 1},
+    atomicity_bits{2, 19, 2}, untyped_bits{2, 31, 1};
 // A tf32 element has the number of f32 or f32.ftz and a bit.
 constexpr uint8_t f32_type = 7, tf32_type = 11, packed_types = 13;
 
 constexpr Bits box_bits(size_t i) { return i == 0 ? Bits{13, 24, 8} : Bits{14, static_cast<int>(8 * (i - 1)), 8}; }
 constexpr Bits step_bits(size_t i) { return {13, static_cast<int>(3 * i), 3}; }
 constexpr Bits high_stride_bits(size_t i) { return {7, static_cast<int>(4 * i), 4}; }
+
+/// A corner of the box of pixels.
+Bits corner_bits(size_t rank, size_t i, bool is_upper) {
+  const int bits = rank == 3 ? 16 : rank == 4 ? 8 : 5;
+  return {14, (is_upper ? 16 : 0) + bits * static_cast<int>(i), bits};
+}
+size_t corners_of(size_t rank) { return rank >= 3 && rank <= 5 ? rank - 2 : 0; }
+
+int16_t sign_extended(uint32_t value, int bits) {
+  return static_cast<int16_t>(static_cast<int16_t>(value << (16 - bits)) >> (16 - bits));
+}
 
 uint32_t get(const PackedTensorMap& map, Bits bits) {
   return map.words[bits.word] >> bits.first & static_cast<uint32_t>(low_mask(bits.count));
@@ -114,7 +160,9 @@ void set(std::array<uint32_t, 32>& words, Bits bits, uint64_t value) {
 void set_derived(std::array<uint32_t, 32>& words, const PackedTensorMap& map) {
   constexpr std::array<uint32_t, 4> alignments{16, 256, 512, 1024};
   uint32_t moved = static_cast<uint32_t>(map.elements().shared_bytes);
-  for (size_t i = 0; i < map.rank; ++i) moved *= map.box[i] / map.element_strides[i];
+  if (map.is_im2col) moved *= map.box[0] * map.pixels;
+  else
+    for (size_t i = 0; i < map.rank; ++i) moved *= map.box[i] / map.element_strides[i];
   words[16] = moved / static_cast<uint32_t>(map.elements().group);
   words[18] = alignments[map.swizzle];
 }
@@ -125,6 +173,7 @@ PackedTensorMap PackedTensorMap::of(std::span<const uint8_t, tensor_map_bytes> b
   PackedTensorMap map;
   std::memcpy(map.words.data(), bytes.data(), tensor_map_bytes);
   map.address = uint64_t{map.words[1]} << 32 | map.words[0];
+  map.is_im2col = get(map, im2col_bits) != 0;
   map.rank = static_cast<uint8_t>(get(map, rank_bits) + 1);
   map.type = static_cast<uint8_t>(get(map, type_bits));
   if (get(map, tf32_bits) != 0 && (map.type == f32_type || map.type == f32_type + 1)) map.type += tf32_type - f32_type;
@@ -135,9 +184,17 @@ PackedTensorMap PackedTensorMap::of(std::span<const uint8_t, tensor_map_bytes> b
   map.has_type = get(map, untyped_bits) == 0;
   for (size_t i = 0; i < map.sizes.size(); ++i) {
     map.sizes[i] = uint64_t{map.words[8 + i]} + 1;
-    map.box[i] = static_cast<uint16_t>(get(map, box_bits(i)) + 1);
+    if (i == 0 || !map.is_im2col) map.box[i] = static_cast<uint16_t>(get(map, box_bits(i)) + 1);
     map.element_strides[i] = static_cast<uint8_t>(get(map, step_bits(i)) + 1);
   }
+  for (size_t i = 0; map.is_im2col && i < corners_of(map.rank); ++i) {
+    const auto corner = [&](bool is_upper) {
+      const Bits bits = corner_bits(map.rank, i, is_upper);
+      return sign_extended(get(map, bits), bits.count);
+    };
+    map.lower[i] = corner(false), map.upper[i] = corner(true);
+  }
+  if (map.is_im2col) map.pixels = get(map, pixel_bits) + 1;
   for (size_t i = 0; i < map.strides_bytes.size(); ++i)
     map.strides_bytes[i] = (uint64_t{get(map, high_stride_bits(i))} << 32 | map.words[3 + i]) << 4;
   return map;
@@ -148,6 +205,7 @@ std::array<uint8_t, tensor_map_bytes> PackedTensorMap::bytes() const {
   all[0] = static_cast<uint32_t>(address);
   all[1] = static_cast<uint32_t>(address >> 32);
   const bool is_tf32 = type == tf32_type || type == tf32_type + 1;
+  set(all, im2col_bits, is_im2col ? 1 : 0);
   set(all, rank_bits, rank - 1U);
   set(all, type_bits, is_tf32 ? type - (tf32_type - f32_type) : type);
   set(all, tf32_bits, is_tf32 ? 1 : 0);
@@ -158,9 +216,14 @@ std::array<uint8_t, tensor_map_bytes> PackedTensorMap::bytes() const {
   set(all, untyped_bits, has_type ? 0 : 1);
   for (size_t i = 0; i < sizes.size(); ++i) {
     all[8 + i] = static_cast<uint32_t>(sizes[i] - 1);
-    set(all, box_bits(i), box[i] - 1U);
+    if (i == 0 || !is_im2col) set(all, box_bits(i), box[i] - 1U);
     set(all, step_bits(i), element_strides[i] - 1U);
   }
+  for (size_t i = 0; is_im2col && i < corners_of(rank); ++i) {
+    set(all, corner_bits(rank, i, false), static_cast<uint16_t>(lower[i]));
+    set(all, corner_bits(rank, i, true), static_cast<uint16_t>(upper[i]));
+  }
+  if (is_im2col) all[15] = pixels - 1;
   for (size_t i = 0; i < strides_bytes.size(); ++i) {
     all[3 + i] = static_cast<uint32_t>(strides_bytes[i] >> 4);
     set(all, high_stride_bits(i), strides_bytes[i] >> 36);
@@ -174,10 +237,16 @@ PackedTensorMap pack(const TensorMap& map, uint64_t address) {
   for (size_t i = 0; i < rank; ++i) {
     packed.sizes[i] = static_cast<uint64_t>(map.sizes[i]);
     if (i > 0) packed.strides_bytes[i - 1] = static_cast<uint64_t>(map.strides_bytes[i - 1]);
-    packed.box[i] = static_cast<uint16_t>(map.box[i]);
+    if (i < map.box.size()) packed.box[i] = static_cast<uint16_t>(map.box[i]);
     packed.element_strides[i] = static_cast<uint8_t>(map.element_strides.empty() ? int64_t{1} : map.element_strides[i]);
   }
   packed.rank = static_cast<uint8_t>(rank);
+  packed.is_im2col = map.im2col.has_value();
+  for (size_t i = 0; packed.is_im2col && i < map.im2col->lower.size(); ++i) {
+    packed.lower[i] = static_cast<int16_t>(map.im2col->lower[i]);
+    packed.upper[i] = static_cast<int16_t>(map.im2col->upper[i]);
+  }
+  if (packed.is_im2col) packed.pixels = static_cast<uint32_t>(map.im2col->pixels);
   constexpr std::array<uint8_t, 9> unsigned_types{0, 0, 1, 0, 2, 0, 0, 0, 4};  // by their bytes
   packed.has_type = map.type.has_value();
   packed.type = map.type ? static_cast<uint8_t>(*map.type) : unsigned_types[static_cast<size_t>(map.element_bytes)];
@@ -216,6 +285,13 @@ void require_usable(const PackedTensorMap& packed) {
                 .fills_with_nan = packed.fills_with_nan,
                 .type = static_cast<TensorMapType>(packed.type)};
   map.strides_bytes = {packed.strides_bytes.begin(), packed.strides_bytes.begin() + rank - 1};
+  if (packed.is_im2col) {
+    const auto corners = static_cast<std::ptrdiff_t>(corners_of(packed.rank));
+    map.box.resize(1);
+    map.im2col = Im2colBox{.lower = {packed.lower.begin(), packed.lower.begin() + corners},
+                           .upper = {packed.upper.begin(), packed.upper.begin() + corners},
+                           .pixels = packed.pixels};
+  }
   require_tensor_map(map, std::numeric_limits<int64_t>::max());
 }
 

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: MIT
 // The 128 bytes of a tensor map as kernels pass and change them: the driver's own. cuTensorMapEncodeTiled of driver 580
-// on an H200 gave these bytes for each of 3,055 maps: data/kernels/tensor_maps.tar.xz.
+// on an H200 gave these bytes for each of 3,055 maps, and cuTensorMapEncodeIm2col for each of 2,638:
+// data/kernels/tensor_maps.tar.xz.
 //
 //   word 0, 1     address
-//   word 2        bits 4-6 rank - 1, 7-10 element type, 11-12 interleave, 13-14 swizzle, 15 fill, 16 tf32, 17-18
+//   word 2        bit 0 im2col, 4-6 rank - 1, 7-10 element type, 11-12 interleave, 13-14 swizzle, 15 fill, 16 tf32,
+//   17-18
 //                 promotion; bitmma's choice: 19-20 swizzle atomicity, 31 only the size of the elements is known
 //   word 3-6      strides / 16 of dimensions 1 to 4, their bits 32-35 in word 7
 //   word 8-12     sizes - 1
 //   word 13       element strides - 1, three bits each, and box[0] - 1 in bits 24-31
-//   word 14       box[1] - 1 to box[4] - 1, eight bits each
+//   word 14       box[1] - 1 to box[4] - 1, eight bits each; of im2col the lower corners from bit 0 on and the upper
+//                 ones from bit 16 on: 16 bits of a map of 3 dimensions, 8 of 4, 5 of 5
+//   word 15       of im2col the pixels of a column - 1
 //   word 16, 18   bytes of a box, and the alignment of its place in shared memory: only the driver reads them
 #pragma once
 
@@ -62,6 +66,9 @@ struct PackedTensorMap {
   uint8_t swizzle = 0;            // bytes of a row: 0 any, 1 32, 2 64, 3 128
   uint8_t swizzle_atomicity = 0;  // 0 16 bytes, 1 32 bytes, 3 64 bytes
   bool fills_with_nan = false;
+  bool is_im2col = false;
+  std::array<int16_t, 3> lower{}, upper{};  // corners of the pixels' box, of dimensions 1 to rank - 2
+  uint32_t pixels = 1;                      // that an im2col copy moves; box[0] channels of each
   bool has_type = true;  // false: bitmma made the map of a memory whose element's size alone is known
 
   static PackedTensorMap of(std::span<const uint8_t, tensor_map_bytes> bytes);

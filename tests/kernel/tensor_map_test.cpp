@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Tensor maps against those of cuTensorMapEncodeTiled, driver 580 on an H200: lab/record_tensor_maps.py.
+// Tensor maps against those of cuTensorMapEncodeTiled and cuTensorMapEncodeIm2col, driver 580 on an H200:
+// lab/record_tensor_maps.py.
 #include "bitmma/kernel/tensor_map.hpp"
 
 #include <cstring>
@@ -94,5 +95,40 @@ TEST_CASE("each tensor map that a driver made has the driver's bytes, and those 
     ++(recorded.result == 0 ? same : refused);
   }
   CHECK(same > 1500);
+  CHECK(refused > 500);
+}
+
+TEST_CASE("each im2col map that a driver made has the driver's bytes, and those that it refused are refused") {
+  size_t same = 0, refused = 0;
+  std::istringstream lines(test::read_text(test::oracle_path("im2col_maps.txt")));
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream fields(line);
+    std::string mode, address, sizes, strides, lower, upper, steps, bytes;
+    int type = 0, interleave = 0, swizzle = 0, promotion = 0, fill = 0, result = 0;
+    int64_t rank = 0, channels = 0, pixels = 0;
+    fields >> mode >> type >> rank >> address >> sizes >> strides >> lower >> upper >> channels >> pixels >> steps >>
+        interleave >> swizzle >> promotion >> fill >> result >> bytes;
+    const std::vector<int64_t> element_strides = numbers_of(steps);
+    if (mode != "im2col" || type > 12 || swizzle > 3 || interleave != 0 || promotion != 0) continue;
+    if (element_strides.front() != 1) continue;  // as above
+    const TensorMap map{.sizes = numbers_of(sizes),
+                        .strides_bytes = numbers_of(strides),
+                        .box = {channels},
+                        .element_strides = element_strides,
+                        .swizzle = static_cast<Swizzle>(swizzle),
+                        .fills_with_nan = fill != 0,
+                        .im2col = Im2colBox{numbers_of(lower), numbers_of(upper), pixels},
+                        .type = type_of(type)};
+    INFO(line);
+    std::string encoded = "-";
+    try {
+      encoded = hex_of(encode_tensor_map(map, std::stoull(address, nullptr, 16)));
+    } catch (const Error& error) {
+      UNSCOPED_INFO(error.what());
+    }
+    CHECK(encoded == bytes);
+    ++(result == 0 ? same : refused);
+  }
+  CHECK(same > 500);
   CHECK(refused > 500);
 }

@@ -39,16 +39,28 @@ constexpr std::optional<TensorMapType> tensor_map_type_named(std::string_view na
   return std::nullopt;
 }
 
+/// A copy of pixels for convolutions: of consecutive positions in a box of dimensions 1 to rank - 2 (W, H, D), which
+/// begins at `lower` and ends before the tensor's extents + `upper`, then of the next image. Source: CUDA driver API,
+/// cuTensorMapEncodeIm2col.
+struct Im2colBox {
+  std::vector<int64_t> lower = {}, upper = {};  // a corner for each of these dimensions, W first
+  int64_t pixels = 1;                           // that one copy moves, 1 to 1024
+
+  bool operator==(const Im2colBox&) const = default;
+};
+
 /// The dimensions are in the driver's order: the innermost first. Source: CUDA driver API, cuTensorMapEncodeTiled.
 struct TensorMap {
   int element_bytes = 2;                    // 1, 2, 4 or 8; not read if `type` is there
   std::vector<int64_t> sizes = {};          // extents of 1 to 5 dimensions, in elements
   std::vector<int64_t> strides_bytes = {};  // of all dimensions except the innermost; multiples of 16
-  std::vector<int64_t> box = {};            // elements that one copy spans, at most 256 per dimension
+  std::vector<int64_t> box = {};            // elements that one copy spans, at most 256 per dimension; of im2col the
+                                            // channels alone
   std::vector<int64_t> element_strides =
-      {};                           // 1 to 8, innermost 1: a copy moves ceil(n / stride) of n in the box; empty: 1
-  Swizzle swizzle = Swizzle::none;  // of the box in shared memory; its rows then have this width
-  bool fills_with_nan = false;      // value of elements outside the tensor: words 0x7FF7 if true, otherwise zero
+      {};                                // 1 to 8, innermost 1: a copy moves ceil(n / stride) of n in the box; empty: 1
+  Swizzle swizzle = Swizzle::none;       // of the box in shared memory; its rows then have this width
+  bool fills_with_nan = false;           // value of elements outside the tensor: words 0x7FF7 if true, otherwise zero
+  std::optional<Im2colBox> im2col = {};  // for copies in mode .im2col, of tensors of 3 to 5 dimensions
   std::optional<TensorMapType> type = {};  // nothing: only the size is known, and reductions by the map are refused
 
   bool operator==(const TensorMap&) const = default;
