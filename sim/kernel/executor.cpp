@@ -117,6 +117,7 @@ class Executor::State {
   }
 
   [[noreturn]] void report_stuck() {
+    const bool is_alone = launch_.grid[0] * launch_.grid[1] * launch_.grid[2] == std::ssize(cluster_.ctas);
     for (Cta& cta : cluster_.ctas) {
       for (Warp& warp : cta.warps) {
         if (warp.status != WarpStatus::ready || warp.waits) continue;
@@ -127,6 +128,7 @@ class Executor::State {
             .seen = fmt::format("a loop that never ends, at {}", print_place(program_, instruction_of(warp))),
             .expected = "a loop that another thread ends",
             .fix = launch_.cooperative ? "all blocks run, and all of them wait"
+                   : is_alone          ? ""
                                        : "if it waits for another block, all have to run together: bitmma run "
                                          "--cooperative, cooperative=True in Python"};
         throw PlacedFault{cluster_.index, place(stuck)};

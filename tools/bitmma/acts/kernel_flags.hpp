@@ -21,7 +21,8 @@ struct KernelFlags {
   Flag<int> threads = 1;
   Flag<int> values = 4;
   LaunchLimitFlags limits;
-  Flag<bool> cooperative = false, no_print = false, no_checks = false, no_fmad = false, fusions = false, list = false, json = false;
+  Flag<bool> cooperative = false, no_print = false, no_checks = false, no_fmad = false, fusions = false, list = false,
+             json = false;
   TargetFlag target;
 
   void add(Command& command);
