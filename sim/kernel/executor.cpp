@@ -217,7 +217,8 @@ class Executor::State {
         else std::fill_n(warp.lanes_of<uint64_t>(constant.slot), lanes, value);
       }
       for (const Program::Special& special : program_.specials) {
-        for (int lane = 0; lane < lanes; ++lane)
+        if (special.row->bits == 1) warp.mask_of(special.slot) = special.row->value(warp, 0) != 0 ? all_lanes : 0;
+        for (int lane = 0; lane < lanes && special.row->bits != 1; ++lane)
           warp.lanes_of<uint32_t>(special.slot)[lane] = static_cast<uint32_t>(special.row->value(warp, lane));
       }
     }

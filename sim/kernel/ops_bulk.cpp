@@ -23,6 +23,7 @@ struct BulkDetails {
   Type type = Type::b32;                   // element type, without a tensor map
   bool to_shared = true;
   bool of_pair = false;  // .cta_group::2
+  bool of_rows = false;  // .tile::gather4, .tile::scatter4: the coordinates are a column and four rows
   Address to = {}, from = {}, barrier = {};
 };
 
@@ -166,6 +167,7 @@ PackedTensorMap map_at(Warp& warp, const Op& op, int lane, uint64_t address, siz
 }
 
 using Indices = std::array<int64_t, 5>;
+constexpr size_t row_coordinates = 4;  // of .tile::gather4 and .tile::scatter4
 
 bool is_in_tensor(const PackedTensorMap& map, size_t dimension, int64_t index) {
   return index >= 0 && static_cast<uint64_t>(index) < map.sizes[dimension];
@@ -211,7 +213,7 @@ void require_coordinates(const BulkDetails& details, const PackedTensorMap& map,
 /// multiple of the swizzle's span.
 void run_tensor_copy(Warp& warp, const Op& op, Mask mask) {
   const auto& details = *static_cast<const BulkDetails*>(op.details);
-  const size_t rank = details.coordinates.size();
+  const size_t rank = details.of_rows ? 2 : details.coordinates.size();
   for_each_lane(mask, [&](int lane) {
     const uint64_t to = details.to.of(warp, lane), from = details.from.of(warp, lane);
     const uint64_t box_at = details.to_shared ? to : from;
@@ -225,13 +227,19 @@ void run_tensor_copy(Warp& warp, const Op& op, Mask mask) {
                group = static_cast<uint32_t>(map.elements().group);
     const uint32_t row_bytes = map.box[0] / group * element;
     const uint32_t row_pitch = swizzle.bits == 0 ? row_bytes : static_cast<uint32_t>(swizzle.width_bytes);
-    uint64_t rows = 1;
+    if (details.of_rows && map.box[1] != 1)
+      fault(ViolationCode::undefined_by_ptx, lane, fmt::format("a box of {} rows", map.box[1]),
+            "a box of one row: the coordinates name four of them");
+    uint64_t rows = details.of_rows ? row_coordinates : 1;
     for (size_t i = 1; i < rank; ++i) rows *= moved_of(map, i);
     require_fits(*warp.cta, lane, rows * row_pitch);
     Indices first{};
-    for (size_t i = 0; i < rank; ++i)
+    for (size_t i = 0; i < details.coordinates.size(); ++i)
       first[i] = static_cast<int32_t>(warp.lanes_of<const uint32_t>(details.coordinates[i])[lane]);
     require_coordinates(details, map, first, lane);
+    const auto row_at = [&](uint32_t number) {
+      return details.of_rows ? row_of_tensor(map, {first[0], first[1 + number]}, 0) : row_of_tensor(map, first, number);
+    };
     const Type type = map.has_type ? map.elements().type : element == 8 ? Type::b64 : Type::b32;
     if (details.reduction) {
       if (group > 1)
@@ -250,7 +258,7 @@ void run_tensor_copy(Warp& warp, const Op& op, Mask mask) {
     std::optional<uint64_t> row;
     for (uint32_t moved = 0; moved < row_bytes * static_cast<uint32_t>(rows); moved += piece) {
       const uint32_t in_row = moved % row_bytes, at = moved / row_bytes * row_pitch + in_row;
-      if (in_row == 0) row = row_of_tensor(map, first, moved / row_bytes);
+      if (in_row == 0) row = row_at(moved / row_bytes);
       const auto place = static_cast<uint64_t>(apply(swizzle, static_cast<int64_t>(box_at + at)));
       const uint8_t* const source =
           details.to_shared ? nullptr : locate(warp, op, lane, details.from.space, place, piece, AccessKind::read);
@@ -322,7 +330,12 @@ void decode_bulk_copy(Decoder& decoder, const PtxInstruction& instruction, Words
   for (size_t i = 0; is_tensor && i < ranks.size(); ++i) {
     if (words.take(ranks[i])) rank = i + 1;
   }
-  words.take(Word::tile);
+  if (is_tensor &&
+      words.take_one({Word::im2col, Word::im2col_w, Word::im2col_w_128, Word::im2col_no_offs}) != Word::none)
+    decoder.refuse("im2col: the bytes of its tensor maps are not known",
+                   "lab/record_tensor_maps.py --im2col records them on a GPU; tiled copies run");
+  bulk_details.of_rows = words.take_one({Word::tile_gather4, Word::tile_scatter4}) != Word::none;
+  if (!bulk_details.of_rows) words.take(Word::tile);
   if (words.take(Word::reduce)) {
     bulk_details.reduction = take_atomic(words);
     if (!bulk_details.reduction) decoder.refuse("without an operation");
@@ -347,6 +360,13 @@ void decode_bulk_copy(Decoder& decoder, const PtxInstruction& instruction, Words
                    : to_cluster && words.take(Word::shared_cta) && !is_tensor))
     decoder.refuse("between other spaces");
   if (bulk_details.reduction && bulk_details.to_shared) decoder.refuse("to shared memory");
+  if (bulk_details.of_rows) {
+    if (decoder.target() < Target::sm_100) decoder.refuse("before sm_100");
+    const bool gathers = std::ranges::find(instruction.words, Word::tile_gather4) != instruction.words.end();
+    if (rank != 2 || bulk_details.reduction || gathers != bulk_details.to_shared)
+      decoder.refuse("with four rows of this tensor, in this direction");
+    rank = 1 + row_coordinates;
+  }
   const bool to_many = has_global && to_cluster && words.take(Word::multicast_cluster);
   if (bulk_details.to_shared && is_tensor && !words.take(Word::cta_group_1))
     bulk_details.of_pair = words.take(Word::cta_group_2);
