@@ -152,7 +152,7 @@ uint32_t Decoder::special(const std::string& name) {
   }
   const auto [entry, is_new] = specials_.emplace(name, 0);
   if (is_new) {
-    entry->second = scratch(4 * lanes);
+    entry->second = scratch(row->bits == 1 ? 4 : 4 * lanes);
     program_.specials.push_back({.slot = entry->second, .row = row});
   }
   return entry->second;
@@ -225,7 +225,7 @@ uint32_t Decoder::slot_as(const Operand& operand, Type type) {
     }
     case Kind::special:
       if (const SpecialRegister* const row = special_register(operand.name);
-          row && ((bits > 32) != (row->bits > 32) || info(type).kind == TypeClass::floating))
+          row && (row->bits == 1 || (bits > 32) != (row->bits > 32) || info(type).kind == TypeClass::floating))
         refuse(fmt::format("{} as .{}", operand.name, info(type).name));
       return special(operand.name);
     case Kind::function: {
@@ -260,6 +260,9 @@ uint32_t Decoder::read_wide(const Operand& operand, Type type, int& bits) {
 
 uint32_t Decoder::read_mask(const Operand& operand) {
   if (operand.kind == Kind::integer) return constant((operand.value & 1) != 0 ? all_lanes : 0, 0);
+  if (const auto* const row = operand.kind == Kind::special ? special_register(operand.name) : nullptr;
+      row && row->bits == 1 && !operand.negated)
+    return special(operand.name);
   if (operand.kind != Kind::reg || type_of(operand) != Type::pred) refuse("an operand that is not a predicate");
   note(operand, false);
   if (!operand.negated) return slot_of(operand.reg);
@@ -531,7 +534,8 @@ Program Decoder::decode() {
       refused.push_back({.code = ViolationCode::unsupported_ptx,
                          .field = fmt::format("PTX line {}", instruction.line),
                          .seen = shortened(fmt::format("{} ({})", instruction.opcode, refusal.why), 160),
-                         .expected = "an instruction that bitmma runs"});
+                         .expected = "an instruction that bitmma runs",
+                         .fix = refusal.fix});
     } catch (const Error& error) {
       if (!seen.insert(instruction.opcode + error.what()).second) continue;
       for (Violation violation : error.violations()) {

@@ -46,6 +46,7 @@ Combine take_combine(Words& words);
 /// Why an instruction cannot run.
 struct Refusal {
   std::string why;
+  std::string fix = {};
 };
 
 class Decoder {
@@ -107,7 +108,9 @@ class Decoder {
 
   /// Throws Refusal unless the instruction has `least` to `most` operands.
   void require_operands(const PtxInstruction& instruction, size_t least, size_t most) const;
-  [[noreturn]] void refuse(std::string why) const { throw Refusal{std::move(why)}; }
+  [[noreturn]] void refuse(std::string why, std::string fix = {}) const {
+    throw Refusal{std::move(why), std::move(fix)};
+  }
 
  private:
   void lay_out_subroutines();

@@ -117,6 +117,7 @@ class Executor::State {
   }
 
   [[noreturn]] void report_stuck() {
+    const bool is_alone = launch_.grid[0] * launch_.grid[1] * launch_.grid[2] == std::ssize(cluster_.ctas);
     for (Cta& cta : cluster_.ctas) {
       for (Warp& warp : cta.warps) {
         if (warp.status != WarpStatus::ready || warp.waits) continue;
@@ -127,6 +128,7 @@ class Executor::State {
             .seen = fmt::format("a loop that never ends, at {}", print_place(program_, instruction_of(warp))),
             .expected = "a loop that another thread ends",
             .fix = launch_.cooperative ? "all blocks run, and all of them wait"
+                   : is_alone          ? ""
                                        : "if it waits for another block, all have to run together: bitmma run "
                                          "--cooperative, cooperative=True in Python"};
         throw PlacedFault{cluster_.index, place(stuck)};
@@ -215,7 +217,8 @@ class Executor::State {
         else std::fill_n(warp.lanes_of<uint64_t>(constant.slot), lanes, value);
       }
       for (const Program::Special& special : program_.specials) {
-        for (int lane = 0; lane < lanes; ++lane)
+        if (special.row->bits == 1) warp.mask_of(special.slot) = special.row->value(warp, 0) != 0 ? all_lanes : 0;
+        for (int lane = 0; lane < lanes && special.row->bits != 1; ++lane)
           warp.lanes_of<uint32_t>(special.slot)[lane] = static_cast<uint32_t>(special.row->value(warp, lane));
       }
     }

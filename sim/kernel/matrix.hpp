@@ -18,6 +18,9 @@ void check_operands(const bitmma::Instruction& instruction, Target target, const
 bool has_tensor_memory(Target target);
 
 /// The slots of a register, or of each register of a vector.
+/// The registers of D of an mma.sync whose elements depend on values that nothing wrote get them: those of a row of A
+/// reach the same row of D, those of a column of B the same column.
+void follow_product(Warp& warp, const Op& op);
 std::vector<uint32_t> slots_of(Decoder& decoder, const Operand& operand, bool wide, bool writes);
 
 }  // namespace bitmma::kernel

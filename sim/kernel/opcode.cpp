@@ -95,9 +95,40 @@ std::span<const Opcode* const> opcodes() {
   return rows;
 }
 
+namespace {
+
+/// Instructions that no row runs, and why.
+struct Refused {
+  std::string_view name, why, fix;
+};
+constexpr std::string_view other_kernels = "; other kernels of the module run",
+                           texture = "textures have formats and filters, which bitmma does not compute",
+                           surface = "PTX does not say where the elements of a surface are in memory",
+                           multicast_memory = "memory of several GPUs";
+constexpr auto refused_instructions = std::to_array<Refused>({
+    {"tex", texture, "load the elements from global memory"},
+    {"tld4", texture, "load the elements from global memory"},
+    {"txq", texture, "pass its properties as parameters"},
+    {"istypep", "a texture, a sampler or a surface", ""},
+    {"suld", surface, "load the elements from global memory"},
+    {"sust", surface, "store the elements in global memory"},
+    {"sured", surface, "use red on global memory"},
+    {"suq", surface, "pass its properties as parameters"},
+    {"multimem", multicast_memory, "add the GPUs' memories by ld and red"},
+});
+
+[[noreturn]] void refuse_unknown(Decoder& decoder, const PtxInstruction& instruction, Words&) {
+  const std::string_view opcode = instruction.opcode;
+  const auto row = std::ranges::find(refused_instructions, opcode.substr(0, opcode.find('.')), &Refused::name);
+  if (row == refused_instructions.end()) decoder.refuse("not supported");
+  decoder.refuse(std::string(row->why),
+                 row->fix.empty() ? std::string(other_kernels.substr(2)) : std::string(row->fix).append(other_kernels));
+}
+
+}  // namespace
+
 const Opcode& opcode_named(Word name) {
-  static constexpr Opcode unknown{
-      .decode = [](Decoder& decoder, const PtxInstruction&, Words&) { decoder.refuse("not supported"); }, .acts = acts};
+  static constexpr Opcode unknown{.decode = refuse_unknown, .acts = acts};
   static const auto by_word = [] {
     std::vector<const Opcode*> rows(word_rows.size(), &unknown);
     for (const Opcode* const row : opcodes()) rows[static_cast<size_t>(row->name)] = row;

@@ -25,6 +25,7 @@ struct BulkDetails {
   Type type = Type::b32;                 // element type, without a tensor map
   bool to_shared = true;
   bool of_pair = false;  // .cta_group::2
+  bool of_rows = false;  // .tile::gather4, .tile::scatter4: the coordinates are a column and four rows
   Address to = {}, from = {}, barrier = {};
 };
 
@@ -171,6 +172,7 @@ PackedTensorMap map_at(Warp& warp, const Op& op, int lane, uint64_t address, siz
 }
 
 using Indices = std::array<int64_t, 5>;
+constexpr size_t row_coordinates = 4;  // of .tile::gather4 and .tile::scatter4
 
 bool is_in_tensor(const PackedTensorMap& map, size_t dimension, int64_t index) {
   return index >= 0 && static_cast<uint64_t>(index) < map.sizes[dimension];
@@ -254,7 +256,7 @@ void require_pixels(const BulkDetails& details, const PackedTensorMap& map, cons
 /// multiple of the swizzle's span.
 void run_tensor_copy(Warp& warp, const Op& op, Mask mask) {
   const auto& details = *static_cast<const BulkDetails*>(op.details);
-  const size_t rank = details.coordinates.size();
+  const size_t rank = details.of_rows ? 2 : details.coordinates.size();
   for_each_lane(mask, [&](int lane) {
     const uint64_t to = details.to.of(warp, lane), from = details.from.of(warp, lane);
     const uint64_t box_at = details.to_shared ? to : from;
@@ -268,14 +270,28 @@ void run_tensor_copy(Warp& warp, const Op& op, Mask mask) {
                group = static_cast<uint32_t>(map.elements().group);
     const uint32_t row_bytes = map.box[0] / group * element;
     const uint32_t row_pitch = swizzle.bits == 0 ? row_bytes : static_cast<uint32_t>(swizzle.width_bytes);
-    uint64_t rows = map.is_im2col ? map.pixels : 1;
+    if (details.of_rows && map.box[1] != 1)
+      fault(ViolationCode::undefined_by_ptx, lane, fmt::format("a box of {} rows", map.box[1]),
+            "a box of one row: the coordinates name four of them");
+    uint64_t rows = details.of_rows ? row_coordinates : map.is_im2col ? map.pixels : 1;
     for (size_t i = 1; i < rank && !map.is_im2col; ++i) rows *= moved_of(map, i);
     require_fits(*warp.cta, lane, rows * row_pitch);
     Indices first{};
-    for (size_t i = 0; i < rank; ++i)
+    for (size_t i = 0; i < details.coordinates.size(); ++i)
       first[i] = static_cast<int32_t>(warp.lanes_of<const uint32_t>(details.coordinates[i])[lane]);
     require_coordinates(details, map, first, lane);
     if (map.is_im2col) require_pixels(details, map, first, lane);
+    std::vector<std::optional<uint64_t>> pixels;
+    if (map.is_im2col) {
+      Indices offsets{};
+      for (size_t i = 0; i < details.offsets.size(); ++i)
+        offsets[i + 1] = static_cast<uint16_t>(warp.lanes_of<const uint32_t>(details.offsets[i])[lane]);
+      pixels = pixels_of_tensor(map, first, offsets);
+    }
+    const auto row_at = [&](uint32_t number) {
+      if (map.is_im2col) return pixels[number];
+      return details.of_rows ? row_of_tensor(map, {first[0], first[1 + number]}, 0) : row_of_tensor(map, first, number);
+    };
     const Type type = map.has_type ? map.elements().type : element == 8 ? Type::b64 : Type::b32;
     if (details.reduction) {
       if (group > 1)
@@ -290,18 +306,11 @@ void run_tensor_copy(Warp& warp, const Op& op, Mask mask) {
         fault(ViolationCode::undefined_by_ptx, lane, fmt::format("this reduction of .{}", info(type).name),
               "sums of floating-point numbers; min and max of f16 and bf16");
     }
-    std::vector<std::optional<uint64_t>> pixels;
-    if (map.is_im2col) {
-      Indices offsets{};
-      for (size_t i = 0; i < details.offsets.size(); ++i)
-        offsets[i + 1] = static_cast<uint16_t>(warp.lanes_of<const uint32_t>(details.offsets[i])[lane]);
-      pixels = pixels_of_tensor(map, first, offsets);
-    }
     Pieces pieces;
     std::optional<uint64_t> row;
     for (uint32_t moved = 0; moved < row_bytes * static_cast<uint32_t>(rows); moved += piece) {
       const uint32_t in_row = moved % row_bytes, at = moved / row_bytes * row_pitch + in_row;
-      if (in_row == 0) row = map.is_im2col ? pixels[moved / row_bytes] : row_of_tensor(map, first, moved / row_bytes);
+      if (in_row == 0) row = row_at(moved / row_bytes);
       const auto place = static_cast<uint64_t>(apply(swizzle, static_cast<int64_t>(box_at + at)));
       const uint8_t* const source =
           details.to_shared ? nullptr : locate(warp, op, lane, details.from.space, place, piece, AccessKind::read);
@@ -374,8 +383,11 @@ void decode_bulk_copy(Decoder& decoder, const PtxInstruction& instruction, Words
     if (words.take(ranks[i])) rank = i + 1;
   }
   bulk_details.is_im2col = is_tensor && words.take_one({Word::im2col, Word::im2col_no_offs}) != Word::none;
-  if (!bulk_details.is_im2col) words.take(Word::tile);
-  else if (rank < 3) decoder.refuse("of less than 3 dimensions");
+  if (bulk_details.is_im2col && rank < 3) decoder.refuse("of less than 3 dimensions");
+  if (is_tensor && words.take_one({Word::im2col_w, Word::im2col_w_128}) != Word::none)
+    decoder.refuse("im2col::w: no GPU here runs it", "copies in mode .im2col run");
+  bulk_details.of_rows = words.take_one({Word::tile_gather4, Word::tile_scatter4}) != Word::none;
+  if (!bulk_details.of_rows) words.take(Word::tile);
   if (words.take(Word::reduce)) {
     bulk_details.reduction = take_atomic(words);
     if (!bulk_details.reduction) decoder.refuse("without an operation");
@@ -400,6 +412,13 @@ void decode_bulk_copy(Decoder& decoder, const PtxInstruction& instruction, Words
                    : to_cluster && words.take(Word::shared_cta) && !is_tensor))
     decoder.refuse("between other spaces");
   if (bulk_details.reduction && bulk_details.to_shared) decoder.refuse("to shared memory");
+  if (bulk_details.of_rows) {
+    if (decoder.target() < Target::sm_100) decoder.refuse("before sm_100");
+    const bool gathers = std::ranges::find(instruction.words, Word::tile_gather4) != instruction.words.end();
+    if (rank != 2 || bulk_details.reduction || gathers != bulk_details.to_shared)
+      decoder.refuse("with four rows of this tensor, in this direction");
+    rank = 1 + row_coordinates;
+  }
   const bool to_many = has_global && to_cluster && words.take(Word::multicast_cluster);
   if (bulk_details.to_shared && is_tensor && !words.take(Word::cta_group_1))
     bulk_details.of_pair = words.take(Word::cta_group_2);

@@ -294,6 +294,27 @@ constexpr uint32_t bmsk_wrap(uint32_t a, uint32_t b) {
   return static_cast<uint32_t>(((uint64_t{1} << (b & 31)) - 1) << (a & 31));
 }
 
+/// The low `bits` bits of a, extended. PTX ISA, szext.
+template <bool clamps, bool is_signed_value>
+constexpr uint32_t szext_of(uint32_t a, uint32_t b) {
+  const uint32_t bits = clamps ? std::min(b, 32u) : b & 31;
+  if (bits == 0) return 0;
+  const auto shifted = a << (32 - bits);
+  return is_signed_value ? static_cast<uint32_t>(static_cast<int32_t>(shifted) >> (32 - bits)) : shifted >> (32 - bits);
+}
+
+/// The place of the set bit number `offset` from bit `base` on, upwards or for a negative number downwards; 0: bit
+/// `base` itself. PTX ISA, fns.
+constexpr uint32_t fns_of(uint32_t word, uint32_t base, uint32_t offset) {
+  const auto number = static_cast<int64_t>(static_cast<int32_t>(offset));
+  int64_t left = number < 0 ? -number : number;
+  for (int64_t at = base; at >= 0 && at < 32; at += number < 0 ? -1 : 1) {
+    if ((word >> at & 1) != 0 && --left <= 0) return static_cast<uint32_t>(at);
+    if (number == 0) break;
+  }
+  return ~uint32_t{0};
+}
+
 void lop3(Warp& warp, const Op& op, Mask mask) {
   const auto* a = warp.lanes_of<const uint32_t>(op.a);
   const auto* b = warp.lanes_of<const uint32_t>(op.b);
@@ -630,8 +651,33 @@ void decode_shf(Decoder& decoder, const PtxInstruction& instruction, Words& word
              Type::b32, 3, Type::b32);
 }
 
+/// The predicate of lop3.or and lop3.and: whether the word is not zero, with another predicate.
+template <bool is_or>
+void test_word(Warp& warp, const Op& op, Mask mask) {
+  const auto* a = warp.lanes_of<const uint32_t>(op.a);
+  Mask holds = 0;
+  for (int lane = 0; lane < lanes; ++lane) holds |= Mask{a[lane] != 0} << lane;
+  set_mask(warp, op.d, mask, is_or ? holds | warp.mask_of(op.c) : holds & warp.mask_of(op.c));
+}
+
 void decode_lop3(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   if (words.take_type() != Type::b32) decoder.refuse("without .b32");
+  if (const Word combine = words.take_one({Word::or_, Word::and_}); combine != Word::none) {
+    decoder.require_operands(instruction, 6, 6);
+    const Operand& result = instruction.operands[0];
+    if (result.kind != Kind::pair) decoder.refuse("without a predicate as its second result");
+    if (instruction.operands[4].kind != Kind::integer) decoder.refuse("with a table that is not constant");
+    const uint32_t a = decoder.read(instruction.operands[1], Type::b32),
+                   b = decoder.read(instruction.operands[2], Type::b32),
+                   c = decoder.read(instruction.operands[3], Type::b32), q = decoder.read_mask(instruction.operands[5]),
+                   d = decoder.write(result.elements[0], Type::b32), p = decoder.write_mask(result.elements[1]);
+    Op& op = decoder.emit(lop3);
+    op.d = d, op.a = a, op.b = b, op.c = c;
+    op.immediate = static_cast<int64_t>(instruction.operands[4].value & 0xFF);
+    Op& test = decoder.emit(combine == Word::or_ ? test_word<true> : test_word<false>);
+    test.d = p, test.a = d, test.c = q;
+    return;
+  }
   decoder.require_operands(instruction, 5, 5);
   if (instruction.operands[4].kind != Kind::integer) decoder.refuse("with a table that is not constant");
   const uint32_t a = decoder.read(instruction.operands[1], Type::b32),
@@ -725,6 +771,20 @@ void decode_bmsk(Decoder& decoder, const PtxInstruction& instruction, Words& wor
   const bool clamps = words.take(Word::clamp);
   if (!clamps && !words.take(Word::wrap)) decoder.refuse("without .clamp or .wrap");
   emit_words(decoder, instruction, clamps ? map<bmsk_clamp> : map<bmsk_wrap>, Type::b32, 2, Type::b32);
+}
+
+void decode_szext(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
+  const bool is_signed_value = words.take_type() == Type::s32, clamps = words.take(Word::clamp);
+  if (!clamps && !words.take(Word::wrap)) decoder.refuse("without .clamp or .wrap");
+  emit_words(decoder, instruction,
+             clamps ? (is_signed_value ? map<szext_of<true, true>> : map<szext_of<true, false>>)
+                    : (is_signed_value ? map<szext_of<false, true>> : map<szext_of<false, false>>),
+             Type::b32, 2, Type::b32);
+}
+
+void decode_fns(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
+  words.take_type();
+  emit_words(decoder, instruction, map<fns_of>, Type::b32, 3, Type::b32);
 }
 
 enum class Comparison : uint8_t { eq, ne, lt, le, gt, ge };
@@ -1145,6 +1205,11 @@ constexpr auto integer_rows = std::to_array<Opcode>({
      .does = "c plus the products of two halves with two bytes",
      .decode = decode_dot,
      .types = TypeSet{Type::u32, Type::s32}},
+    {.name = Word::szext,
+     .does = "the low b bits of a, sign- or zero-extended",
+     .decode = decode_szext,
+     .types = TypeSet{Type::u32, Type::s32}},
+    {.name = Word::fns, .does = "the place of the n-th set bit", .decode = decode_fns, .types = TypeSet{Type::b32}},
     {.name = Word::bmsk, .does = "a mask of b bits from bit a on", .decode = decode_bmsk, .types = TypeSet{Type::b32}},
     {.name = Word::setp,
      .does = "a predicate by a comparison, combined with another predicate",

@@ -3,10 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
 
 #include "../core/words.hpp"
 #include "../instruction/family.hpp"
 #include "bitmma/core/bits.hpp"
+#include "bitmma/instruction/place.hpp"
 #include "bitmma/instruction/place_operands.hpp"
 #include "bitmma/instruction/prepared.hpp"
 #include "bitmma/instruction/statement.hpp"
@@ -51,6 +55,32 @@ void transpose(uint8_t* matrix) {
   for (size_t i = 0; i < 8; ++i) bitmma::store(rows[i], matrix + 16 * i);
 }
 
+const PtxInstruction& instruction_of(const Warp& warp, const Op& op) {
+  return warp.cta->program->entry.instructions[static_cast<size_t>(op.instruction)];
+}
+
+/// The bytes of a row of shared memory that nothing wrote.
+uint32_t unwritten_bytes(const Warp& warp, const uint8_t* row, int bytes) {
+  const Cta* const owner = owner_of(*warp.cta->cluster, row);
+  uint32_t unwritten_ones = 0;
+  for (int i = 0; owner && i < bytes; ++i)
+    unwritten_ones |= uint32_t{owner->shared_states[static_cast<size_t>(row - owner->shared.data() + i)] == unwritten}
+                      << i;
+  return unwritten_ones;
+}
+
+/// After an ldmatrix: register i holds such values in the lanes of which holds(i, lane) is true.
+template <typename Holds>
+void mark_matrices(Warp& warp, const Op& op, const Holds& holds) {
+  const std::span<const Operand> registers = parts_of(instruction_of(warp, op).operands[0]);
+  for (size_t i = 0; i < registers.size(); ++i) {
+    if (registers[i].kind != Kind::reg) continue;
+    Mask& of_register = warp.unwritten->lanes_of_register[static_cast<size_t>(registers[i].reg)];
+    of_register = 0;
+    for (int lane = 0; lane < lanes; ++lane) of_register |= Mask{holds(i, lane)} << lane;
+  }
+}
+
 void move_matrices(Warp& warp, const Op& op, Mask mask) {
   const auto& details = *static_cast<const MatrixMoveDetails*>(op.details);
   if (mask != all_lanes)
@@ -60,10 +90,15 @@ void move_matrices(Warp& warp, const Op& op, Mask mask) {
   const auto with_rows = static_cast<Mask>(low_mask(rows));
   MatrixRows data;
   if (!details.move.store) {
+    std::array<uint32_t, lanes> unwritten_of_row{};  // bytes
     if (!read_rows(warp, op, with_rows, details.address, data)) {
-      for (int lane = 0; lane < rows; ++lane)
-        std::memcpy(data[static_cast<size_t>(lane)].data(),
-                    locate(warp, op, lane, details.address, 16, AccessKind::read), 16);
+      warp.takes_unwritten = warp.cta->launch->checks;
+      for (int lane = 0; lane < rows; ++lane) {
+        const uint8_t* const row = locate(warp, op, lane, details.address, 16, AccessKind::read);
+        std::memcpy(data[static_cast<size_t>(lane)].data(), row, 16);
+        if (warp.unwritten) unwritten_of_row[static_cast<size_t>(lane)] = unwritten_bytes(warp, row, 16);
+      }
+      warp.takes_unwritten = false;
     }
     // A register holds a matrix, row by row: lane t has the elements 2 * t and 2 * t + 1. See element_at().
     constexpr size_t matrix_bytes = 4 * lanes;
@@ -72,6 +107,13 @@ void move_matrices(Warp& warp, const Op& op, Mask mask) {
       if (details.move.transposed) transpose(matrix);
       std::memcpy(warp.lanes_of<uint32_t>(details.slots[i]), matrix, matrix_bytes);
     }
+    if (!warp.unwritten || std::exchange(warp.unwritten->loaded, 0) == 0) return;
+    mark_matrices(warp, op, [&](size_t i, int lane) {
+      const size_t first = (i * lanes + static_cast<size_t>(lane)) * 2;
+      return std::ranges::any_of(std::span(details.places).subspan(first, 2), [&](const auto& place) {
+        return (unwritten_of_row[static_cast<size_t>(place.address_lane)] >> place.byte & 3) != 0;
+      });
+    });
     return;
   }
   size_t at = 0;
@@ -123,13 +165,15 @@ BytePlace byte_place(const ByteMatrixDetails& details, int lane, int reg, int by
 
 constexpr int row_elements = 16;
 
+constexpr int bits_of(Packing packing) { return packing == Packing::b8 ? 8 : packing == Packing::b6x16_p32 ? 6 : 4; }
+
 bool has_byte_matrices(Target target) {
   return (target_sets::tcgen05 | target_sets::consumer_blackwell).contains(target);
 }
 
 std::array<uint8_t, row_elements> unpacked(Packing packing, const uint8_t* row) {
   std::array<uint8_t, row_elements> elements;
-  const int bits = packing == Packing::b8 ? 8 : packing == Packing::b6x16_p32 ? 6 : 4;
+  const int bits = bits_of(packing);
   for (int i = 0; i < row_elements; ++i) {
     const int at = bits * i;
     uint32_t word = row[at / 8];
@@ -169,21 +213,38 @@ void move_byte_matrices(Warp& warp, const Op& op, Mask mask) {
     write_lanes(warp, op, static_cast<Mask>(low_mask(rows)), places, memory.front().data(), row_elements, row_elements);
     return;
   }
+  warp.takes_unwritten = warp.cta->launch->checks;
+  const int bits = bits_of(details.packing), bytes = row_elements * bits / 8;
+  std::array<uint32_t, lanes> unwritten_of_row{};  // bytes
   for (int lane = 0; lane < rows; ++lane) {
     const uint64_t address = details.address.of(warp, lane);
     if (address % row_elements != 0)
       fault(ViolationCode::misaligned, lane, fmt::format("a row at address {:#x}", address), "a multiple of 16");
-    // The padding may be unwritten.
+    // The padding is not read.
     std::array<uint8_t, row_elements> row{};
-    const int bytes = details.packing == Packing::b8 ? 16 : details.packing == Packing::b6x16_p32 ? 12 : 8;
-    for (int at = 0; at < bytes; at += 4)
-      std::memcpy(
-          &row[static_cast<size_t>(at)],
-          locate(warp, op, lane, details.address.space, address + static_cast<uint64_t>(at), 4, AccessKind::read), 4);
+    for (int at = 0; at < bytes; at += 4) {
+      const uint8_t* const from =
+          locate(warp, op, lane, details.address.space, address + static_cast<uint64_t>(at), 4, AccessKind::read);
+      std::memcpy(&row[static_cast<size_t>(at)], from, 4);
+      if (warp.unwritten) unwritten_of_row[static_cast<size_t>(lane)] |= unwritten_bytes(warp, from, 4) << at;
+    }
     memory[static_cast<size_t>(lane)] = unpacked(details.packing, row.data());
   }
+  warp.takes_unwritten = false;
   for (const uint32_t slot : details.slots) std::fill_n(warp.lanes_of<uint32_t>(slot), lanes, 0U);
   for_each_byte([](uint32_t& word, int shift, uint8_t element) { word |= uint32_t{element} << shift; });
+  if (!warp.unwritten || std::exchange(warp.unwritten->loaded, 0) == 0) return;
+  mark_matrices(warp, op, [&](size_t i, int lane) {
+    const int matrix = static_cast<int>(i) / details.registers, reg = static_cast<int>(i) % details.registers;
+    bool holds = false;
+    for (int byte = 0; byte < 4; ++byte) {
+      const BytePlace place = byte_place(details, lane, reg, byte);
+      const uint32_t of_row = unwritten_of_row[static_cast<size_t>(matrix * details.rows + place.row)];
+      const int first = bits * place.col / 8, last = (bits * place.col + bits - 1) / 8;
+      holds = holds || (of_row >> first & low_mask(last - first + 1)) != 0;
+    }
+    return holds;
+  });
 }
 
 /// The words behind .sync.aligned of the forms with bytes.
@@ -549,6 +610,48 @@ constexpr auto matrix_rows = std::to_array<Opcode>({
 }  // namespace
 
 std::span<const Opcode> matrix_opcodes() { return matrix_rows; }
+
+void follow_product(Warp& warp, const Op& op) {
+  const auto& details = *static_cast<const MmaDetails*>(op.details);
+  const std::span<const Operand> operands = instruction_of(warp, op).operands;
+  std::vector<Mask>& lanes_of_register = warp.unwritten->lanes_of_register;
+  /// Calls body(register of the operand, lane, element's place) for the elements of an operand.
+  const auto for_each_element = [&](size_t operand, std::string_view name, const auto& body) {
+    const Fragment fragment = register_fragment_of(details.instruction, name);
+    const std::span<const Operand> registers = parts_of(operands[operand]);
+    for (size_t i = 0; i < registers.size(); ++i) {
+      if (registers[i].kind != Kind::reg) continue;
+      for (int lane = 0; lane < lanes; ++lane) {
+        for (int bit = 0; bit < (fragment.is_wide() ? 64 : 32); bit += fragment.element_bits)
+          body(static_cast<size_t>(registers[i].reg), lane, element_at(fragment, lane, static_cast<int>(i), bit));
+      }
+    }
+  };
+  const auto holds = [&](size_t reg, int lane) { return (lanes_of_register[reg] >> lane & 1) != 0; };
+  std::set<int> rows, columns;
+  std::set<std::pair<int, int>> elements;
+  for_each_element(1, "a", [&](size_t reg, int lane, MatrixPlace at) {
+    if (holds(reg, lane)) rows.insert(at.row);
+  });
+  for_each_element(2, "b", [&](size_t reg, int lane, MatrixPlace at) {
+    if (holds(reg, lane)) columns.insert(at.row);
+  });
+  for_each_element(3, "c", [&](size_t reg, int lane, MatrixPlace at) {
+    if (holds(reg, lane)) elements.emplace(at.row, at.col);
+  });
+  // Metadata and scales: the whole product.
+  bool all = false;
+  for_each_register(operands.subspan(4), [&](const Operand& operand) {
+    all = all || lanes_of_register[static_cast<size_t>(operand.reg)] != 0;
+  });
+  std::map<size_t, Mask> results;
+  for_each_element(0, "d", [&](size_t reg, int lane, MatrixPlace at) {
+    const bool is_affected =
+        all || rows.contains(at.row) || columns.contains(at.col) || elements.contains({at.row, at.col});
+    results[reg] |= Mask{is_affected} << lane;
+  });
+  for (const auto& [reg, mask] : results) lanes_of_register[reg] = mask;
+}
 
 void check_operands(const bitmma::Instruction& instruction, Target target, const State& state,
                     std::span<const Warp> warps) {

@@ -18,6 +18,40 @@ namespace {
 
 using Kind = Operand::Kind;
 
+/// st.bulk: zeros in a range of shared memory.
+struct BulkZeros {
+  Address address = {};
+};
+void store_zeros(Warp& warp, const Op& op, Mask mask) {
+  const auto& details = *static_cast<const BulkZeros*>(op.details);
+  constexpr uint64_t most = 16 << 20;  // PTX ISA, st.bulk
+  for_each_lane(mask, [&](int lane) {
+    const uint64_t size = warp.lanes_of<const uint64_t>(op.a)[lane], address = details.address.of(warp, lane);
+    if (size % 8 != 0 || size > most)
+      fault(ViolationCode::undefined_by_ptx, lane, fmt::format("{} bytes", size),
+            fmt::format("a multiple of 8, at most {}", most));
+    if (details.address.space == Space::generic && (address & ~(window_bytes - 1)) != shared_window)
+      fault(ViolationCode::out_of_bounds, lane, fmt::format("address {:#x}", address), "shared memory");
+    constexpr std::array<uint8_t, 8> zeros{};
+    for (uint64_t at = 0; at < size; at += zeros.size())
+      std::memcpy(locate(warp, op, lane, details.address.space, address + at, 8, AccessKind::write, zeros.data()),
+                  zeros.data(), zeros.size());
+  });
+}
+
+void decode_bulk_zeros(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
+  if (decoder.target() < Target::sm_100) decoder.refuse("before sm_100");
+  words.take(Word::weak);
+  const Space space = words.take(Word::shared_cta) || words.take(Word::shared) ? Space::shared : Space::generic;
+  decoder.require_operands(instruction, 3, 3);
+  const Operand& value = instruction.operands[2];
+  if (value.kind != Kind::integer || value.value != 0) decoder.refuse("of another value than 0");
+  const auto* details = decoder.keep(BulkZeros{address_of(decoder, instruction.operands[0], space)});
+  const uint32_t size = decoder.read(instruction.operands[1], Type::u64);
+  Op& op = decoder.emit(store_zeros);
+  op.details = details, op.a = size;
+}
+
 Space space_of(Words& words) {
   // The address encodes the block of the cluster.
   for (const Word name : {Word::shared_cta, Word::shared_cluster, Word::shared}) {
@@ -70,6 +104,7 @@ template <Access access>
 void decode_access(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   constexpr bool is_store = access == Access::store, is_uniform = access == Access::uniform_load;
   if (is_store && words.take(Word::async)) return decode_async_store(decoder, instruction, words);
+  if (is_store && words.take(Word::bulk)) return decode_bulk_zeros(decoder, instruction, words);
   const bool has_hint = has_word(instruction, Word::L2_cache_hint);
   MemoryDetails memory_details;
   const Space space = space_of(words);

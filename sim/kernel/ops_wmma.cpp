@@ -2,7 +2,9 @@
 // wmma.load, wmma.mma and wmma.store. A fragment is one or two fragments of mma.sync side by side, and the product one
 // or two mma.sync: m16n16k16 is two m16n8k16 along n, m32n8k16 two along m, and m8n32k16 two of the transposed product.
 // The SASS of ptxas 13.0 for sm_80 to sm_120 shows these instructions, and an H200 these fragments and these bits:
-// module wmma of data/kernels/instructions.py. PTX leaves the fragments open.
+// module wmma of data/kernels/instructions.py. PTX leaves the fragments open. For sm_75 ptxas has two m16n8k8 along k
+// in place of an m16n8k16 of f16, first the lower half of k, and m8n8k16 in place of one of integers, whose sums are
+// exact.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -173,6 +175,26 @@ const WmmaShape& take_shape(Decoder& decoder, Words& words) {
   decoder.refuse("of another shape");
 }
 
+/// PTX ISA, wmma.mma: the first target that has a type.
+Target first_target(Word type) {
+  using enum Word;
+  switch (type) {
+    case f16:
+    case f32: return Target::sm_70;
+    case s8:
+    case u8:
+    case s32: return Target::sm_72;
+    case s4:
+    case u4:
+    case b1: return Target::sm_75;
+    default: return Target::sm_80;
+  }
+}
+void require_target(const Decoder& decoder, Word type) {
+  const Target first = first_target(type);
+  if (decoder.target() < first) decoder.refuse(fmt::format("of .{} before {}", print(type), print(first)));
+}
+
 /// PTX ISA, wmma.mma: the types of A and B of a shape.
 bool has_type(const WmmaShape& shape, Word type) {
   using enum Word;
@@ -214,6 +236,7 @@ void decode_wmma_access(Decoder& decoder, const PtxInstruction& instruction, Wor
   const auto type = std::ranges::find_if(wmma_types, [&](const WmmaType& row) { return words.take(row.name); });
   if (type == wmma_types.end() || (operand == WmmaOperand::c ? !type->of_c : !has_type(shape, type->name)))
     decoder.refuse("of another type");
+  require_target(decoder, type->name);
   if (type->bits < 8 && access.by_rows != (operand == WmmaOperand::a)) decoder.refuse("with this layout");
   access.bits = type->bits;
   access.fragment = fragment_of(shape, operand, type->bits);
@@ -297,13 +320,22 @@ void decode_wmma_product(Decoder& decoder, const PtxInstruction& instruction, Wo
   }
   if (types.size() == 2) types = {types[0], Word::f16, Word::f16, types[1]};
   if (types.size() != 4 || types[1] != types[2] || !has_type(shape, types[1])) decoder.refuse("of these types");
-  std::string mnemonic = fmt::format("mma.sync.aligned.{}.row.col", shape.tile);
+  require_target(decoder, types[1]);
+  const bool is_early = decoder.target() < Target::sm_80, is_f16 = types[1] == Word::f16;
+  if (is_early && is_f16 && decoder.target() < Target::sm_75)
+    decoder.refuse("of .f16 before sm_75: the order in which ptxas adds is not known", "sm_75 and later targets run");
+  if (is_early && bit_operation == Word::and_) decoder.refuse("before sm_80");
+  const bool halves_k = is_early && is_f16;
+  const int steps = halves_k ? 2 : shape.steps;
+  std::string mnemonic = fmt::format("mma.sync.aligned.{}.row.col", halves_k ? "m16n8k8" : shape.tile);
   if (saturates) mnemonic += ".satfinite";
   if (rounding != Word::none) mnemonic.append(".").append(print(rounding));
   for (const Word type : types) mnemonic.append(".").append(print(type));
   if (bit_operation != Word::none) mnemonic.append(".").append(print(bit_operation)).append(".popc");
-  WmmaProduct product{.steps = shape.steps, .wide = types[0] == Word::f64};
-  product.tile.emplace(parse_instruction(mnemonic), decoder.target());
+  WmmaProduct product{.steps = steps, .wide = types[0] == Word::f64};
+  // Sums of integers are exact, so that those of a later target have the same bits.
+  const bool has_tile = !is_early || halves_k || shape.tile_m == 8;
+  product.tile.emplace(parse_instruction(mnemonic), has_tile ? decoder.target() : Target::sm_80);
   const auto bits_of = [](Word type) { return std::ranges::find(wmma_types, type, &WmmaType::name)->bits; };
   decoder.require_operands(instruction, 4, 4);
   const auto slots = [&](size_t index, WmmaOperand operand, Word type, bool writes) {
@@ -320,8 +352,8 @@ void decode_wmma_product(Decoder& decoder, const PtxInstruction& instruction, Wo
   product.d = slots(0, WmmaOperand::c, types[0], true);
   const WmmaOperand with_rows = shape.is_transposed ? WmmaOperand::b : WmmaOperand::a,
                     with_cols = shape.is_transposed ? WmmaOperand::a : WmmaOperand::b;
-  product.a_registers = registers(with_rows, types[1]) / shape.steps;
-  product.b_registers = registers(with_cols, types[1]) / shape.steps;
+  product.a_registers = registers(with_rows, types[1]) / steps;
+  product.b_registers = registers(with_cols, types[1]) / steps;
   product.c_registers = registers(WmmaOperand::c, types[3]);
   product.d_registers = registers(WmmaOperand::c, types[0]);
   product.a_tiles = fragment_of(shape, with_rows, bits_of(types[1])).tiles;
@@ -331,7 +363,6 @@ void decode_wmma_product(Decoder& decoder, const PtxInstruction& instruction, Wo
 }
 
 void decode_wmma(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
-  if (decoder.target() < Target::sm_80) decoder.refuse("before sm_80");
   const Word what = words.take_one({Word::load, Word::store, Word::mma});
   if (what == Word::none || !words.take(Word::sync) || !words.take(Word::aligned))
     decoder.refuse("of another operation");

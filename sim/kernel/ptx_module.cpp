@@ -464,6 +464,7 @@ class PtxParser {
     take();
     int elements = 1;
     bool has_type = false;
+    is_opaque_ = false;
     while (peek().kind == Token::Kind::word && peek().spelling.starts_with('.')) {
       const Token token = take();
       if (token.spelling == ".align") {
@@ -480,6 +481,9 @@ class PtxParser {
       } else if (const auto type = type_of_word(token)) {
         variable.type = *type;
         has_type = true;
+      } else if (token.spelling == ".texref" || token.spelling == ".samplerref" || token.spelling == ".surfref") {
+        variable.type = Type::b64;  // a handle; instructions that use it are refused
+        is_opaque_ = true;
       } else {
         refuse(token, "a type, such as .b32");
       }
@@ -512,7 +516,8 @@ class PtxParser {
         refuse(token, fmt::format("at most {} bytes", most_variable_bytes));
       variable.count *= count;
     }
-    if (take_if("=")) parse_initialiser(variable, is_open);
+    if (is_opaque_ && take_if("=")) skip_braces();
+    else if (take_if("=")) parse_initialiser(variable, is_open);
     else if (is_open) variable.count = 0, variable.is_extern_array = true;
     if (is_open && !is_extern && variable.bytes.empty()) refuse(peek(), "a size: only .extern arrays may omit it");
     variable_bytes_ += variable.size_bytes();
@@ -522,6 +527,15 @@ class PtxParser {
     scopes_.back().variables[variable.name] = index;
     module_.variables.push_back(std::move(variable));
     body(index);
+  }
+
+  /// {filter_mode = nearest, ...} of a sampler.
+  void skip_braces() {
+    expect("{");
+    for (int depth = 1; depth > 0 && !at_end();) {
+      const Token token = take();
+      depth += token.spelling == "{" ? 1 : token.spelling == "}" ? -1 : 0;
+    }
   }
 
   void parse_initialiser(Variable& variable, bool is_open) {
@@ -829,7 +843,7 @@ class PtxParser {
   std::map<std::string, std::vector<std::string>, std::less<>> branch_targets_;
   Token table_;  // of the brx.idx that is being read
   Variable last_;
-  bool points_ = false;
+  bool points_ = false, is_opaque_ = false;
   int owner_ = -1;  // Variable::entry for the declarations that follow
   int depth_ = 0;
   int64_t variable_bytes_ = 0;

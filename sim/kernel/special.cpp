@@ -61,6 +61,11 @@ constexpr auto rows = std::to_array<SpecialRegister>({
     {"%cluster_nctaid.z", value<[](const Place& at) { return at.cluster()[2]; }>},
     {"%cluster_ctarank", value<[](const Place& at) { return at.cta.rank; }>},
     {"%cluster_nctarank", value<[](const Place& at) { return at.cta.cluster->ctas.size(); }>},
+    {.name = "%is_explicit_cluster",
+     .value = value<[](const Place& at) {
+       return at.cta.cluster->ctas.size() != 1 || !at.cta.program->entry.required_cluster.empty();
+     }>,
+     .bits = 1},
     {"%clusterid.x", value<[](const Place& at) { return at.cta.id[0] / at.cluster()[0]; }>},
     {"%clusterid.y", value<[](const Place& at) { return at.cta.id[1] / at.cluster()[1]; }>},
     {"%clusterid.z", value<[](const Place& at) { return at.cta.id[2] / at.cluster()[2]; }>},

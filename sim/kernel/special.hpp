@@ -13,7 +13,7 @@ struct Warp;
 struct SpecialRegister {
   std::string_view name;
   uint64_t (*value)(const Warp& warp, int lane) = nullptr;
-  int bits = 32;
+  int bits = 32;           // 1: a predicate
   bool changes = false;    // a clock: each read has its own value
   bool is_chance = false;  // a GPU gives a value that varies: a launch has to ask for one of its own, Launch::clock
   bool is_cooperative = false;  // it is defined in a cooperative launch only

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "flow.hpp"
+#include "matrix.hpp"
 
 namespace bitmma::kernel {
 namespace {
@@ -42,6 +43,11 @@ Mask lanes_of_result(const Warp& warp, const PtxInstruction& instruction, Mask m
   const Mask affected = lanes_of(warp, operands) & mask;
   if (instruction.row->exchanges) return affected != 0 ? mask : 0;
   return affected;
+}
+
+void forget_if_over(Warp& warp) {
+  const bool is_over = std::ranges::all_of(warp.unwritten->lanes_of_register, [](Mask lane) { return lane == 0; });
+  if (is_over && warp.unwritten->stored == 0) warp.unwritten.reset();
 }
 
 }  // namespace
@@ -84,6 +90,10 @@ void follow_unwritten(Warp& warp, const Op& op, Mask mask) {
     const Mask decided = lanes_of(warp, instruction.guard) & warp.active;
     if (decided != 0) report(warp, decided, "decides a branch");
   }
+  if (instruction.row->name == Word::mma) {
+    follow_product(warp, op);
+    return forget_if_over(warp);
+  }
   const std::span<const Operand> operands = instruction.operands;
   Mask result = 0;
   const Opcode& row = *instruction.row;
@@ -103,8 +113,7 @@ void follow_unwritten(Warp& warp, const Op& op, Mask mask) {
     Mask& of_register = warp.unwritten->lanes_of_register[static_cast<size_t>(reg)];
     of_register = (of_register & ~mask) | (result & mask);
   }
-  const bool is_over = std::ranges::all_of(warp.unwritten->lanes_of_register, [](Mask lane) { return lane == 0; });
-  if (is_over && warp.unwritten->stored == 0) warp.unwritten.reset();
+  forget_if_over(warp);
 }
 
 void mark_stored(Warp& warp, std::span<uint8_t* const, lanes> places, size_t bytes) {

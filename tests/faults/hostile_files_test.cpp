@@ -210,7 +210,8 @@ TEST_CASE("one file of launches that asks for too much does not keep the others 
 
 TEST_CASE("a kernel that does not end is interrupted by Ctrl-C") {
   const TemporaryFolder folder;
-  const std::string endless = module_of(".reg .b32 %turn;\n$L: add.u32 %turn, %turn, 1;\nbra $L;\n"),
+  // The counter keeps the loop from repeating a state, which would be a fault.
+  const std::string endless = module_of(".reg .b64 %rd1;\nmov.u64 %rd1, 0;\n$L: add.u64 %rd1, %rd1, 1;\nbra $L;\n"),
                     path = folder.path("k.ptx"), recorded = folder.path("launches.safetensors");
   write_text(path, endless);
   write_text(recorded, launches(endless, one_launch));

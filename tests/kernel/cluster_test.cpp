@@ -181,3 +181,16 @@ TEST_CASE("red.async adds in the other block and completes its bytes") {
                 "setp.ne.u32 %p2, %r4, 10;\n@%p2 trap;\n" +
                 std::string(meet)) == std::nullopt);
 }
+
+TEST_CASE("%is_explicit_cluster is true in launches of clusters") {
+  const PtxEntry kernel(test::module_of(
+      "mov.pred %p1, %is_explicit_cluster;\n@%p1 st.global.u32 [%rd1], 1;\n@!%p1 st.global.u32 [%rd1], 2;"));
+  const auto word_of = [&](int64_t blocks) {
+    std::vector<uint32_t> words(1);
+    (void)launch(kernel,
+                 {.grid = {2, 1, 1}, .cluster = std::array<int64_t, 3>{blocks, 1, 1}, .arguments = {memory(words)}});
+    return words[0];
+  };
+  CHECK(word_of(1) == 2);
+  CHECK(word_of(2) == 1);
+}

@@ -8,6 +8,7 @@
 #include "bitmma/kernel/memory.hpp"
 #include "run_kernel.hpp"
 #include "support/catch.hpp"
+#include "support/refusal.hpp"
 #include "support/violation.hpp"
 
 using namespace bitmma;
@@ -400,5 +401,31 @@ TEST_CASE("a load of unwritten memory is a fault where its value decides somethi
         "shfl.sync.idx.b32 %r8, %r6, 0, 31, 1;\nst.global.u32 [%rd2], %r8;", "atom.shared.add.u32 %r8, [s], %r6;"}) {
     INFO(use);
     CHECK(fault_of(body(use)) == ViolationCode::unwritten_read);
+  }
+}
+
+TEST_CASE("kernels with textures, surfaces and memory of several GPUs are refused, and others of their module run") {
+  constexpr std::string_view head =
+      ".version 8.6\n.target sm_90a\n.address_size 64\n.global .texref image;\n.global .surfref canvas;\n"
+      ".global .samplerref near = {filter_mode = nearest, addr_mode_0 = wrap};\n"
+      ".visible .entry plain(.param .u64 p)\n{\n.reg .b64 %rd<2>;\nld.param.u64 %rd1, [p];\n"
+      "st.global.u32 [%rd1], 5;\nret;\n}\n"
+      ".visible .entry k(.param .u64 p, .param .u64 t)\n{\n.reg .b64 %rd<4>;\n.reg .b32 %r<4>;\n.reg .f32 %f<8>;\n"
+      ".reg .pred %p<2>;\n";
+  const std::string module(head);
+  for (const std::string_view statement :
+       {"tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f5, %f6}];",
+        "tex.1d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [image, near, {%r1}];",
+        "tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}|%p1, [%rd1, {%f5, %f6}], {%r1, %r2};",
+        "tld4.r.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f5, %f6}];", "txq.width.b32 %r1, [image];",
+        "suld.b.1d.b32.trap {%r1}, [canvas, {%r2}];", "sust.b.1d.b32.trap [%rd1, {%r2}], {%r1};",
+        "sured.b.add.1d.u32.trap [%rd1, {%r2}], %r1;", "suq.width.b32 %r1, [%rd1];", "istypep.texref %p1, %rd1;",
+        "multimem.ld_reduce.relaxed.sys.global.add.u32 %r1, [%rd1];"}) {
+    const std::string text = fmt::format("{}{}\nret;\n}}\n", module, statement);
+    CHECK_THROWS_MATCHES(PtxEntry(text, {.entry = "k"}), Error,
+                         test::refused(ViolationCode::unsupported_ptx, "PTX line 20"));
+    std::vector<uint32_t> words(1);
+    (void)launch(PtxEntry(text, {.entry = "plain"}), {.arguments = {memory(words)}});
+    CHECK(words[0] == 5);
   }
 }

@@ -18,11 +18,13 @@ ENDLESS = """.version 8.3
 .address_size 64
 .visible .entry endless(.param .u64 x)
 {
-  .reg .u64 %rd<2>;
+  .reg .u64 %rd<3>;
   .reg .u32 %r<2>;
   ld.param.u64 %rd1, [x];
+  mov.u64 %rd2, 0;
 L:
   ld.global.u32 %r1, [%rd1];
+  add.u64 %rd2, %rd2, 1;
   bra L;
 }
 """

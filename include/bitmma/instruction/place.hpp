@@ -59,6 +59,8 @@ class PlaceMap {
 
 /// The fragment of an mma.sync operand: "a", "b" (as n x k), "c" or "d".
 Fragment fragment_of(const MmaSync& instruction, std::string_view operand);
+/// The same. Throws Error for an instruction that is no mma.sync.
+Fragment register_fragment_of(const Instruction& instruction, std::string_view operand);
 
 /// An operand in shared memory, as the instruction's descriptor places it.
 struct SmemOperand {

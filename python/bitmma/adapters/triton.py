@@ -144,7 +144,10 @@ class Launcher:
             values.append(np.zeros(blocks * size, np.uint8) if size > 0 else None)
         del values[len(kernel.parameters) :]  # releases before 3.6 pass less scratch memory
         count = kernel[grid, 32 * self.metadata.num_warps, self.metadata.shared](
-            *values, threads=used.threads, checks=used.checks
+            *values,
+            threads=used.threads,
+            checks=used.checks,
+            cooperative=bool(getattr(self.metadata, "launch_cooperative_grid", False)),
         )
         used.launches.append(Launched(kernel.name, grid, count))
 

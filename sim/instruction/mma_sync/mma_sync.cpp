@@ -451,4 +451,9 @@ Fragment fragment_of(const MmaSync& instruction, std::string_view operand) {
   throw Error({.field = "operand", .seen = shortened(operand), .legal = {"a", "b", "c", "d"}});
 }
 
+Fragment register_fragment_of(const Instruction& instruction, std::string_view operand) {
+  if (const auto* const product = std::get_if<MmaSync>(&instruction)) return fragment_of(*product, operand);
+  throw Error({.field = "instruction", .seen = "another one", .expected = "mma.sync"});
+}
+
 }  // namespace bitmma

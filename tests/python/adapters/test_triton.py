@@ -131,3 +131,20 @@ def test_tritons_interpreter_is_refused(monkeypatch):
     monkeypatch.setenv("TRITON_INTERPRET", "1")
     with pytest.raises(bitmma.Error, match="TRITON_INTERPRET = 1: must be 0 or not set; unset it"), adapter.use():
         pass
+
+
+@triton.jit
+def next_block(words, arrived, out):
+    i, blocks = tl.program_id(0), tl.num_programs(0)
+    tl.store(words + i, i + 100)
+    tl.atomic_add(arrived, 1, sem="release")
+    while tl.atomic_add(arrived, 0, sem="acquire") < blocks:
+        pass
+    tl.store(out + i, tl.load(words + (i + 1) % blocks))
+
+
+def test_blocks_of_a_cooperative_grid_wait_for_each_other():
+    words, arrived, out = (np.zeros(n, np.int32) for n in (5, 1, 5))
+    with adapter.use("sm_90a"):
+        next_block[(5,)](*map(Array, (words, arrived, out)), launch_cooperative_grid=True)
+    assert out.tolist() == [101, 102, 103, 104, 100]
