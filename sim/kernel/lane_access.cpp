@@ -122,14 +122,24 @@ BITMMA_INLINE bool find_places(const Warp& warp, Mask mask, const Address& addre
                                LanePlaces& places) {
   const A* const from = warp.lanes_of<const A>(address.slot);
   const A offset = static_cast<A>(address.offset), step = static_cast<A>(bytes);
-  A differs = 0;
-  for (size_t i = 0; i < lanes; ++i)
-    differs |= static_cast<A>(from[i] - from[0]) ^ static_cast<A>(static_cast<A>(i) * step);
+  A differs = 0, varies = 0;
+  for (size_t i = 0; i < lanes; ++i) {
+    const A distance = static_cast<A>(from[i] - from[0]);
+    differs |= distance ^ static_cast<A>(static_cast<A>(i) * step);
+    varies |= distance;
+  }
   if (differs == 0 && mask == all_lanes) {
     places.least = static_cast<A>(from[0] + offset);
     places.extent = lanes * bytes;
     places.is_row = places.fills = places.is_distinct = true;
     if (places.least > static_cast<A>(~A{0}) - places.extent) return false;  // the addresses wrap
+  } else if (varies == 0) {
+    places.least = static_cast<A>(from[0] + offset);
+    places.extent = bytes;
+    places.offsets = {};
+    places.fills = true;
+    places.is_distinct = std::popcount(mask) == 1;
+    if (places.least > static_cast<A>(~A{0}) - places.extent) return false;
   } else {
     if ((mask != all_lanes || !is_permutation(from, offset, bytes, places)) &&
         !find_offsets(mask, from, offset, bytes, places))
