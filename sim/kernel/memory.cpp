@@ -108,6 +108,7 @@ void note_use(Warp& warp, Cta& cta, const Op& op, int lane, size_t at, size_t by
   const bool is_own = &cta == warp.cta;
   if (kind == AccessKind::bulk_write && !cta.uses.is_unit_used(at)) return;  // 16 bytes at most
   cta.uses.use_units(at, bytes);
+  if (is_own && kind == AccessKind::read) cta.uses.expect_read(warp.index, warp.epoch);
   cta.uses.for_each(at, bytes, [&](SharedUse& use, const SharedUses::ReadEpochs& epochs, size_t first) {
     const size_t count = std::min(SharedUses::word - first % SharedUses::word, at + bytes - first);
     const bool both_atomic = kind == AccessKind::atomic && use.by_atomic;
