@@ -122,14 +122,24 @@ BITMMA_INLINE bool find_places(const Warp& warp, Mask mask, const Address& addre
                                LanePlaces& places) {
   const A* const from = warp.lanes_of<const A>(address.slot);
   const A offset = static_cast<A>(address.offset), step = static_cast<A>(bytes);
-  A differs = 0;
-  for (size_t i = 0; i < lanes; ++i)
-    differs |= static_cast<A>(from[i] - from[0]) ^ static_cast<A>(static_cast<A>(i) * step);
+  A differs = 0, varies = 0;
+  for (size_t i = 0; i < lanes; ++i) {
+    const A distance = static_cast<A>(from[i] - from[0]);
+    differs |= distance ^ static_cast<A>(static_cast<A>(i) * step);
+    varies |= distance;
+  }
   if (differs == 0 && mask == all_lanes) {
     places.least = static_cast<A>(from[0] + offset);
     places.extent = lanes * bytes;
     places.is_row = places.fills = places.is_distinct = true;
     if (places.least > static_cast<A>(~A{0}) - places.extent) return false;  // the addresses wrap
+  } else if (varies == 0) {
+    places.least = static_cast<A>(from[0] + offset);
+    places.extent = bytes;
+    places.offsets = {};
+    places.fills = true;
+    places.is_distinct = std::popcount(mask) == 1;
+    if (places.least > static_cast<A>(~A{0}) - places.extent) return false;
   } else {
     if ((mask != all_lanes || !is_permutation(from, offset, bytes, places)) &&
         !find_offsets(mask, from, offset, bytes, places))
@@ -214,9 +224,9 @@ BITMMA_INLINE bool is_ordered(const Warp& warp, uint32_t writer, uint32_t epoch)
   return number < 0 || number == warp.number || epoch <= warp.seen[static_cast<size_t>(number)];
 }
 
-/// The newest epoch of a warp of the block that is visible to `warp`.
+/// The newest epoch of warp `other` of a block that is visible to `warp`.
 BITMMA_INLINE uint32_t seen_of(const Warp& warp, const Cta& cta, int other) {
-  return warp.seen[static_cast<size_t>(cta.warps[static_cast<size_t>(other)].number)];
+  return warp.seen[static_cast<size_t>(cta.rank) * cta.warps.size() + static_cast<size_t>(other)];
 }
 
 /// Whether barriers are between all accesses to words of shared memory by other warps and an access of `warp`.
@@ -241,6 +251,7 @@ BITMMA_INLINE bool is_clear(const Warp& warp, Cta& cta, size_t at, size_t words,
   for (uint32_t others = readers & ~(uint32_t{1} << (warp.index % 32)); others != 0; others &= others - 1) {
     const int reader = __builtin_ctz(others);
     const uint32_t bit = uint32_t{1} << reader, seen = seen_of(warp, cta, reader);
+    if (cta.uses.newest_read(reader) <= seen) continue;
     const uint32_t* const epochs = cta.uses.read_epochs(reader, at);
     Block late{};
     uint32_t rest = 0;
@@ -263,6 +274,7 @@ BITMMA_INLINE void note_reads(const Warp& warp, Cta& cta, const Op& op, size_t a
   set_bits(row.readers, words, own);
   fill(row.read_instructions, words, op.instruction);
   fill(epochs, words, epoch);
+  cta.uses.expect_read(warp.index, epoch);
 }
 
 BITMMA_INLINE void note_writes(const Warp& warp, Cta& cta, const Op& op, size_t at, size_t words) {
@@ -368,6 +380,7 @@ BITMMA_INLINE bool use_words(const Warp& warp, Cta& cta, const Op& op, size_t at
          others &= others - 1) {
       const int reader = __builtin_ctz(others);
       const uint32_t bit = uint32_t{1} << reader, seen = seen_of(warp, cta, reader);
+      if (cta.uses.newest_read(reader) <= seen) continue;
       const uint32_t* const epochs = cta.uses.read_epochs(reader, at);
       uint32_t late = 0;
 #pragma GCC unroll 1
@@ -382,6 +395,7 @@ BITMMA_INLINE bool use_words(const Warp& warp, Cta& cta, const Op& op, size_t at
   const auto instruction = static_cast<uint32_t>(op.instruction);
   uint32_t* const own_epochs = cta.uses.read_epochs(warp.index, at);
   const uint32_t own = uint32_t{1} << (warp.index % 32), as_writer = SharedUses::coded(warp.number, false, true);
+  if (!is_write) cta.uses.expect_read(warp.index, warp.epoch);
 #pragma GCC unroll 1
   for (const size_t offset : places.offsets) {
     const size_t i = offset / SharedUses::word;
@@ -624,11 +638,17 @@ BITMMA_INLINE void collect(const Warp& warp, const MemoryDetails& details, Mask 
 /// The lanes of `mask` whose bytes differ from those at their places.
 template <typename T>
 BITMMA_INLINE Mask differing(const uint8_t* data, const uint8_t* memory, Mask mask, const LanePlaces& places) {
-  Mask differ = 0;
+  T present[lanes], next[lanes];
+  std::memcpy(next, data, sizeof next);
+  if (places.is_row) {
+    std::memcpy(present, memory, sizeof present);
+  } else {
 #pragma GCC unroll 1
-  for (size_t i = 0; i < lanes; ++i)
-    differ |= Mask{bitmma::load<T>(data + i * sizeof(T)) != bitmma::load<T>(memory + places.offsets[i])} << i;
-  return differ & mask;
+    for (size_t i = 0; i < lanes; ++i) std::memcpy(&present[i], memory + places.offsets[i], sizeof(T));
+  }
+  bool differ[lanes];
+  for (size_t i = 0; i < lanes; ++i) differ[i] = next[i] != present[i];
+  return mask_of(differ) & mask;
 }
 
 /// The lanes that a store changes.

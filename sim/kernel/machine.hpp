@@ -22,6 +22,7 @@
 
 #include "bitmma/core/error.hpp"
 #include "bitmma/kernel/kernel.hpp"
+#include "block_uses.hpp"
 #include "divergence.hpp"
 #include "ptx_module.hpp"
 #include "shared_uses.hpp"
@@ -95,27 +96,6 @@ constexpr uint32_t most_shared_rank = 0xFF;
 
 /// State of a byte of shared, local or uninitialised global memory.
 enum ByteState : uint8_t { unwritten = 0, written = 1, in_flight = 2 };
-
-/// Which blocks (of a launch with clusters: which clusters) wrote and read each byte of an allocation. Blocks run at
-/// the same time or in any order, so that what one writes and another reads or writes decides bits by chance.
-class BlockUses {
- public:
-  explicit BlockUses(size_t bytes) : words_(bytes / 4 + 1) {}
-  ~BlockUses() { std::free(tags_.load()); }
-  /// Notes an access of block `block` to the `bytes` bytes from `at`, which is a multiple of `bytes` if that is 16 or
-  /// less. `changes`: for a write, whether it changes their values; nullptr: it may. True if it conflicts with an
-  /// access of another block.
-  bool note(size_t block, size_t at, size_t bytes, bool is_write, bool changes);
-
- private:
-  uint64_t* make_tags();
-
-  // A tag of 16 bits is a number of the block; for a writer with the highest bit set if the value changed. Four to a
-  // word, the first byte's lowest: the words of the writers, then those of the readers. An allocation that no block
-  // uses gets none, and pages that no block uses stay untouched.
-  size_t words_ = 0;
-  std::atomic<uint64_t*> tags_ = nullptr;
-};
 
 /// An allocation of global memory.
 struct GlobalRegion {

@@ -108,6 +108,7 @@ void note_use(Warp& warp, Cta& cta, const Op& op, int lane, size_t at, size_t by
   const bool is_own = &cta == warp.cta;
   if (kind == AccessKind::bulk_write && !cta.uses.is_unit_used(at)) return;  // 16 bytes at most
   cta.uses.use_units(at, bytes);
+  if (is_own && kind == AccessKind::read) cta.uses.expect_read(warp.index, warp.epoch);
   cta.uses.for_each(at, bytes, [&](SharedUse& use, const SharedUses::ReadEpochs& epochs, size_t first) {
     const size_t count = std::min(SharedUses::word - first % SharedUses::word, at + bytes - first);
     const bool both_atomic = kind == AccessKind::atomic && use.by_atomic;
@@ -257,8 +258,6 @@ uint8_t* in_global(Warp& warp, const Op& op, int lane, uint64_t address, int byt
   return region.data + at;
 }
 
-constexpr uint64_t four_of(uint16_t tag) { return tag * uint64_t{0x0001000100010001}; }
-
 }  // namespace
 
 void fault(ViolationCode code, int lane, std::string seen, std::string expected, std::string fix) {
@@ -368,75 +367,6 @@ void write_lanes(Warp& warp, const Op& op, Mask mask, std::span<uint8_t* const, 
                         .fix = "PTX leaves open which value stays; bitmma keeps that which an H100 keeps",
                         .severity = Severity::warning};
   });
-}
-
-uint64_t* BlockUses::make_tags() {
-  auto* const made = static_cast<uint64_t*>(std::calloc(2 * words_, sizeof(uint64_t)));
-  if (!made) throw std::bad_alloc();
-  uint64_t* earlier = nullptr;
-  if (tags_.compare_exchange_strong(earlier, made)) return made;
-  std::free(made);  // a block on another thread was first
-  return earlier;
-}
-
-bool BlockUses::note(size_t block, size_t at, size_t bytes, bool is_write, bool changes) {
-  constexpr uint16_t changed = 0x8000, several = 0x7FFF;
-  constexpr size_t tags = several - 1;
-  const auto tag = static_cast<uint16_t>(1 + (block < tags ? block : block % tags));  // a division takes long
-  // Blocks on several threads share the tags. A race of these accesses themselves can hide a conflict, and makes none.
-  const auto load = [](uint64_t& from) { return std::atomic_ref(from).load(std::memory_order_relaxed); };
-  const auto store = [](uint64_t& to, uint64_t value) { std::atomic_ref(to).store(value, std::memory_order_relaxed); };
-  uint64_t* const present = tags_.load(std::memory_order_acquire);
-  uint64_t* const all_writers = present ? present : make_tags();
-  uint64_t* const all_readers = all_writers + words_;
-  bool conflicts = false;
-  const uint64_t reader_of_all = four_of(tag), several_of_all = four_of(several), any_change = four_of(changed);
-  for (size_t word = at / 4; 4 * word < at + bytes; ++word) {
-    const uint64_t before = load(all_writers[word]), read_before = load(all_readers[word]);
-    size_t first = 0, end = 4;
-    if (4 * word >= at && 4 * (word + 1) <= at + bytes) {
-      // Most words are used as a whole, first by a block alone.
-      if (!is_write && (before & any_change) == 0) {
-        if (read_before == reader_of_all || read_before == several_of_all) continue;
-        if (read_before == 0) {
-          store(all_readers[word], reader_of_all);
-          continue;
-        }
-      }
-      if (is_write && before == 0 && read_before == 0) {
-        store(all_writers[word], four_of(changes ? tag | changed : tag));
-        continue;
-      }
-    } else {
-      first = std::max(at, 4 * word) - 4 * word, end = std::min(at + bytes - 4 * word, size_t{4});
-    }
-    const uint64_t used = low_mask(static_cast<int>(16 * (end - first))) << 16 * first;
-    uint64_t writers = before, readers = read_before;
-    // Most accesses are those of a block alone, and not its first ones.
-    const bool is_own = ((writers ^ four_of(tag | changed)) & used) == 0;
-    const bool reads_alone = ((readers ^ four_of(tag)) & used) == 0;
-    const bool is_read_by_several = ((readers ^ four_of(several)) & used) == 0;
-    if (is_own && (reads_alone || (is_write && (readers & used) == 0))) continue;
-    if (!is_write && (reads_alone || is_read_by_several) && (writers & four_of(changed) & used) == 0) continue;
-    for (size_t i = first; i < end; ++i) {
-      const auto writer = static_cast<uint16_t>(writers >> 16 * i), reader = static_cast<uint16_t>(readers >> 16 * i);
-      const auto number = static_cast<uint16_t>(writer & ~changed);
-      const auto replace = [i](uint64_t& four, int with) {
-        four = (four & ~(uint64_t{0xFFFF} << 16 * i)) | uint64_t{static_cast<uint16_t>(with)} << 16 * i;
-      };
-      if (!is_write) {
-        conflicts = conflicts || ((writer & changed) != 0 && number != tag);
-        if (reader != tag && reader != several) replace(readers, reader == 0 ? tag : several);
-        continue;
-      }
-      conflicts = conflicts || (changes && ((number != 0 && number != tag) || (reader != 0 && reader != tag)));
-      if (changes) replace(writers, tag | changed);
-      else if (writer == 0) replace(writers, tag);
-    }
-    if (writers != before) store(all_writers[word], writers);
-    if (readers != read_before) store(all_readers[word], readers);
-  }
-  return conflicts;
 }
 
 void check_async_read(std::span<const Warp> warps, int lane, Cta& cta, size_t at) {

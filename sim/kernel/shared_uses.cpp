@@ -12,11 +12,13 @@ void SharedUses::resize(size_t bytes, size_t warps) {
   for (LineVector<int>* field : {&write_instructions_, &read_instructions_}) field->resize(words);
   write_lanes_.resize(words * word);
   read_epochs_.resize(words * warps);
+  newest_reads_.resize(warps);
   bytes_of_word_.resize(words);
   is_used_.resize(units);
 }
 
 void SharedUses::clear() {
+  std::ranges::fill(newest_reads_, 0);
   constexpr size_t words_of_unit = unit / word;
   const auto begin_of = [](auto& field, size_t unit_index) {
     return field.begin() + static_cast<std::ptrdiff_t>(words_of_unit * unit_index);

@@ -121,6 +121,10 @@ class SharedUses {
   BITMMA_INLINE uint32_t* read_epochs(int warp, size_t at) {
     return &read_epochs_[static_cast<size_t>(warp) * words() + at / word];
   }
+  /// The newest epoch of a warp of the block in which it may have read.
+  uint32_t newest_read(int warp) const { return newest_reads_[static_cast<size_t>(warp)]; }
+  /// Call when a warp of the block reads.
+  void expect_read(int warp, uint32_t epoch) { newest_reads_[static_cast<size_t>(warp)] = epoch; }
   /// Call before words become `alike`.
   void expect_narrow() { has_narrow_ = true; }
 
@@ -185,7 +189,8 @@ class SharedUses {
   LineVector<uint32_t> writers_ = {}, write_epochs_ = {}, readers_ = {};
   LineVector<int> write_instructions_ = {}, read_instructions_ = {};
   LineVector<uint8_t> write_lanes_ = {};
-  LineVector<uint32_t> read_epochs_ = {};  // of warp 0 for all words, then of warp 1 ...
+  LineVector<uint32_t> read_epochs_ = {};    // of warp 0 for all words, then of warp 1 ...
+  std::vector<uint32_t> newest_reads_ = {};  // of each warp
   LineVector<SharedBytes> bytes_of_word_ = {};
   std::vector<uint32_t> parts_of_word_ = {};  // 1 + the index in parts_; 0: none yet
   bool has_narrow_ = false;                   // some words may not be `together`

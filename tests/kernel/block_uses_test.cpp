@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Which bytes of global memory several blocks use.
+#include "kernel/block_uses.hpp"
+
 #include <array>
 
 #include "bitmma/core/random.hpp"
-#include "kernel/machine.hpp"
 #include "support/catch.hpp"
 
 using namespace bitmma;
@@ -13,17 +14,18 @@ TEST_CASE("conflicts between blocks are those of each byte by itself, whatever t
     int writer = -1, reader = -1;  // -1: none
     bool changed = false, has_readers = false;
   };
-  constexpr size_t bytes = 96;
+  constexpr size_t bytes = 224;
   auto uses = std::make_unique<kernel::BlockUses>(bytes);
   std::array<Byte, bytes> reference;
   RandomStream random(5, 1);
   int conflicting = 0, free_of_conflict = 0;
   for (int round = 0; round < 200'000; ++round) {
     if (round % 50 == 0) uses = std::make_unique<kernel::BlockUses>(bytes), reference = {};
-    constexpr std::array<size_t, 7> sizes{1, 2, 4, 8, 16, 32, 12};
-    const size_t size = sizes[static_cast<size_t>(random.between(0, 6))];
-    const size_t at = 4 * static_cast<size_t>(random.between(0, static_cast<int>((bytes - size) / 4))) +
-                      (size < 4 ? size * static_cast<size_t>(random.between(0, 4 / static_cast<int>(size) - 1)) : 0);
+    constexpr std::array<size_t, 9> sizes{1, 2, 4, 8, 16, 32, 12, 64, 128};
+    const size_t size = sizes[static_cast<size_t>(random.between(0, 8))];
+    size_t at = 4 * static_cast<size_t>(random.between(0, static_cast<int>((bytes - size) / 4))) +
+                (size < 4 ? size * static_cast<size_t>(random.between(0, 4 / static_cast<int>(size) - 1)) : 0);
+    if (size >= 64 && random.one_in(2)) at -= at % 64;  // whole lines
     const int block = random.between(0, 3);
     const bool is_write = random.between(0, 1) == 1, changes = is_write && random.between(0, 1) == 1;
     bool conflicts = false;
