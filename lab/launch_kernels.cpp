@@ -126,11 +126,11 @@ int main(int count, char** words) {
       memories.clear();
       values.clear();
     } else if (verb == "memory" || verb == "map" || verb == "im2col") {
-      Memory one{.file = folder + first, .bytes = read(folder + first)};
-      call("cuMemAlloc_v2", &one.address, one.bytes.size());
-      call("cuMemcpyHtoD_v2", one.address, static_cast<const void*>(one.bytes.data()), one.bytes.size());
-      values.push_back(verb == "memory" ? Value{{one.address}} : tensor_map(text, one.address, verb == "im2col"));
-      memories.push_back(std::move(one));
+      Memory memory{.file = folder + first, .bytes = read(folder + first)};
+      call("cuMemAlloc_v2", &memory.address, memory.bytes.size());
+      call("cuMemcpyHtoD_v2", memory.address, static_cast<const void*>(memory.bytes.data()), memory.bytes.size());
+      values.push_back(verb == "memory" ? Value{{memory.address}} : tensor_map(text, memory.address, verb == "im2col"));
+      memories.push_back(std::move(memory));
     } else if (verb == "value") {
       values.push_back({{std::strtoull(first.c_str(), nullptr, 16)}});
     } else if (verb == "run") {
@@ -139,11 +139,11 @@ int main(int count, char** words) {
       call("cuLaunchKernel", function, grid[0], grid[1], grid[2], block[0], block[1], block[2], shared,
            static_cast<void*>(nullptr), parameters.data(), static_cast<void**>(nullptr));
       call("cuCtxSynchronize");
-      for (Memory& one : memories) {
-        call("cuMemcpyDtoH_v2", static_cast<void*>(one.bytes.data()), one.address, one.bytes.size());
-        call("cuMemFree_v2", one.address);
-        std::ofstream(one.file + ".gpu", std::ios::binary)
-            .write(one.bytes.data(), static_cast<std::streamsize>(one.bytes.size()));
+      for (Memory& memory : memories) {
+        call("cuMemcpyDtoH_v2", static_cast<void*>(memory.bytes.data()), memory.address, memory.bytes.size());
+        call("cuMemFree_v2", memory.address);
+        std::ofstream(memory.file + ".gpu", std::ios::binary)
+            .write(memory.bytes.data(), static_cast<std::streamsize>(memory.bytes.size()));
       }
       ++launches;
     }

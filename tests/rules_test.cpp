@@ -125,7 +125,7 @@ constexpr auto rules = std::to_array<Rule>({
 
 /// Test names by the rules that their tags name.
 std::map<std::string, std::set<std::string>> tests_by_rule() {
-  std::map<std::string, std::set<std::string>> found;
+  std::map<std::string, std::set<std::string>> tests;
   const std::regex test_case(R"re(TEST_CASE\(\s*((?:"(?:[^"\\]|\\.)*"\s*)+),\s*((?:"(?:\[[^\]]*\])+"\s*)+)\))re");
   const std::regex literal(R"re("((?:[^"\\]|\\.)*)")re"), tag(R"re(\[rule:([^\]]+)\])re");
   for (const auto& entry : std::filesystem::recursive_directory_iterator(test::source_path("tests"))) {
@@ -140,11 +140,11 @@ std::map<std::string, std::set<std::string>> tests_by_rule() {
       }
       for (std::sregex_iterator part(names.begin(), names.end(), literal); part != end; ++part) name += (*part)[1];
       for (std::sregex_iterator match(tags.begin(), tags.end(), tag); match != end; ++match) {
-        found[(*match)[1]].insert(fmt::format("{} ({})", name, file));
+        tests[(*match)[1]].insert(fmt::format("{} ({})", name, file));
       }
     }
   }
-  return found;
+  return tests;
 }
 
 std::string page(const std::map<std::string, std::set<std::string>>& tests) {
@@ -156,11 +156,11 @@ std::string page(const std::map<std::string, std::set<std::string>>& tests) {
       "tests.\n";
   for (const Rule& rule : rules) {
     text += fmt::format("\n## {}\n\n{}.\n\n- in {}\n- source: {}\n", rule.id, rule.what, rule.where, rule.source);
-    if (const auto found = tests.find(std::string(rule.id)); found != tests.end()) {
-      const size_t count = found->second.size();
+    if (const auto entry = tests.find(std::string(rule.id)); entry != tests.end()) {
+      const size_t count = entry->second.size();
       text +=
           fmt::format("\n<details markdown=\"1\"><summary>{} {}</summary>\n\n", count, count == 1 ? "test" : "tests");
-      for (const std::string& name : found->second) text += fmt::format("- {}\n", name);
+      for (const std::string& name : entry->second) text += fmt::format("- {}\n", name);
       text += "\n</details>\n";
     }
   }

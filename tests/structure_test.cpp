@@ -60,21 +60,21 @@ std::vector<Component> components() {
 
 /// Sources and headers below `folder`, as paths relative to the project.
 std::vector<std::string> sources_below(const std::string& folder) {
-  std::vector<std::string> found;
+  std::vector<std::string> paths;
   const std::filesystem::path root = test::source_path("");
   for (const auto& entry : std::filesystem::recursive_directory_iterator(test::source_path(folder))) {
     const std::string extension = entry.path().extension().string();
     const bool is_source = extension == ".cpp" || extension == ".hpp" || extension == ".h" || extension == ".c";
     if (!entry.is_regular_file() || !is_source) continue;
-    found.push_back(std::filesystem::relative(entry.path(), root).string());
+    paths.push_back(std::filesystem::relative(entry.path(), root).string());
   }
-  std::sort(found.begin(), found.end());
-  return found;
+  std::sort(paths.begin(), paths.end());
+  return paths;
 }
 
 /// The project's own files that `path` includes: in quotes, by bitmma/ or relative to the file or to sim.
 std::vector<std::string> includes_of(const std::string& path) {
-  std::vector<std::string> found;
+  std::vector<std::string> includes;
   std::istringstream lines(test::read_text(test::source_path(path)));
   for (std::string line; std::getline(lines, line);) {
     const std::string start = "#include \"";
@@ -85,11 +85,11 @@ std::vector<std::string> includes_of(const std::string& path) {
          {std::filesystem::path("include") / name, folder / name, std::filesystem::path("sim") / name}) {
       const std::string normal = candidate.lexically_normal().string();
       if (!std::filesystem::exists(test::source_path(normal))) continue;
-      found.push_back(normal);
+      includes.push_back(normal);
       break;
     }
   }
-  return found;
+  return includes;
 }
 
 /// The folder of a file below sim or include/bitmma: "memory" of "include/bitmma/memory/smem.hpp".
@@ -196,7 +196,7 @@ TEST_CASE("outside the folders of the families fewer than 21 lines ask which fam
       R"re((holds_alternative|get_if|get)<(Wgmma|MmaSync|Tcgen05Mma|TmemMove|OwnerOf)|std::visit\(.*[iI]nstruction)re"
       R"re(|[Ff]amily(_of\([^()]*\)|\(\))? [!=]= |[!=]= (\w+(\.|->|::))*(Family::|family\b)|is_tcgen05|has_images|vectors\.move)re");
   const std::vector<std::string> families{"wgmma", "mma_sync", "tcgen05", "tmem_move"};
-  std::vector<std::string> found;
+  std::vector<std::string> questions;
   for (const char* root : {"sim", "tools", "lab"}) {
     for (const std::string& path : sources_below(root)) {
       const bool of_family = std::any_of(families.begin(), families.end(), [&](const std::string& family) {
@@ -208,14 +208,14 @@ TEST_CASE("outside the folders of the families fewer than 21 lines ask which fam
       std::istringstream lines(test::read_text(test::source_path(path)));
       for (std::string line; std::getline(lines, line);) {
         const std::string code = line.substr(0, line.find("//"));
-        if (std::regex_search(code, question)) found.push_back(path + ": " + line);
+        if (std::regex_search(code, question)) questions.push_back(path + ": " + line);
       }
     }
   }
   std::string all;
-  for (const std::string& line : found) all += line + "\n";
+  for (const std::string& line : questions) all += line + "\n";
   INFO(all);
-  CHECK(found.size() < 21);
+  CHECK(questions.size() < 21);
 }
 
 TEST_CASE("the library is a guest: each header of POSIX has its files, and no call is Linux' or changes the process",
@@ -237,17 +237,17 @@ TEST_CASE("the library is a guest: each header of POSIX has its files, and no ca
                                          "stdio.h",      "immintrin.h",  "arm_neon.h", "bitmma.h"};
   const std::regex include(R"(#include <([\w/.]+\.h)>)"),
       foreign(R"(\b(mmap|munmap|mremap|madvise|fallocate|prctl|memfd_create|sigaction|signal)\(|O_TMPFILE|/proc/self)");
-  std::map<std::string, std::set<std::string>> found;
+  std::map<std::string, std::set<std::string>> actual_users;
   for (const char* root : {"include", "sim"}) {
     for (const std::string& path : sources_below(root)) {
       const std::string text = test::read_text(test::source_path(path));
       for (std::sregex_iterator at(text.begin(), text.end(), include), end; at != end; ++at)
-        if (everywhere.count((*at)[1]) == 0) found[(*at)[1]].insert(path);
+        if (everywhere.count((*at)[1]) == 0) actual_users[(*at)[1]].insert(path);
       INFO(path);
       CHECK_FALSE(std::regex_search(text, foreign));
     }
   }
-  CHECK(found == users);
+  CHECK(actual_users == users);
 }
 
 TEST_CASE("every file that computes with the host's floats sets their environment, or a file that calls it does",
@@ -304,9 +304,9 @@ TEST_CASE("every function of the C API that returns a status runs in the environ
   const std::regex declared(R"(bitmma_status (bitmma_\w+)\()"),
       guarded(R"(bitmma_status (bitmma_\w+)\([^{]*\) \{\s*return guarded\()");
   const auto names = [](const std::string& text, const std::regex& pattern) {
-    std::set<std::string> found;
-    for (std::sregex_iterator at(text.begin(), text.end(), pattern), end; at != end; ++at) found.insert((*at)[1]);
-    return found;
+    std::set<std::string> matches;
+    for (std::sregex_iterator at(text.begin(), text.end(), pattern), end; at != end; ++at) matches.insert((*at)[1]);
+    return matches;
   };
   std::set<std::string> without = names(test::read_text(test::source_path("include/bitmma.h")), declared);
   REQUIRE(without.size() > 50);
@@ -321,7 +321,7 @@ TEST_CASE("code decides by codes and values, never by the sentences of messages"
                                      R"re(|\.(seen|expected|fix|what)\.(find|contains|starts_with|ends_with)\()re"
                                      R"re(|print\([^()]*\)\.(find|contains|starts_with|ends_with)\()re"
                                      R"re(|\.(seen|legal|fix|text)(\.endswith\(| [!=]= "))re");
-  std::string found;
+  std::string sentences;
   for (const char* root : {"include", "sim", "tools", "lab", "python"}) {
     std::vector<std::string> paths = sources_below(root);
     if (std::string(root) == "python") {
@@ -333,11 +333,11 @@ TEST_CASE("code decides by codes and values, never by the sentences of messages"
     for (const std::string& path : paths) {
       std::istringstream lines(test::read_text(test::source_path(path)));
       for (std::string line; std::getline(lines, line);) {
-        if (std::regex_search(line, compares_sentence)) found += path + ": " + line + "\n";
+        if (std::regex_search(line, compares_sentence)) sentences += path + ": " + line + "\n";
       }
     }
   }
-  CHECK(found == "");
+  CHECK(sentences == "");
 }
 
 TEST_CASE("each section of tests/messages.txt is of a test file that exists") {

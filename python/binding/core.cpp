@@ -136,14 +136,14 @@ std::string text_in(nb::handle object, std::string_view field, std::string_view 
 
 OnlyArgument only_argument(std::string_view type, const char* name, const nb::args& positional,
                            const nb::kwargs& named) {
-  OnlyArgument found;
+  OnlyArgument argument;
   size_t count = positional.size();
-  if (count > 0) found.value = nb::borrow(positional[0]);
+  if (count > 0) argument.value = nb::borrow(positional[0]);
   for (const auto& [key, value] : named) {
-    if (nb::cast<std::string_view>(key) != name) found.named[key] = value;
-    else found.value = nb::borrow(value), ++count;
+    if (nb::cast<std::string_view>(key) != name) argument.named[key] = value;
+    else argument.value = nb::borrow(value), ++count;
   }
-  if (count <= 1) return found;
+  if (count <= 1) return argument;
   throw Error({.field = std::string(type),
                .seen = fmt::format("{} arguments", count),
                .expected = fmt::format("{} as the only positional argument, and keyword arguments", name)});
@@ -152,8 +152,8 @@ OnlyArgument only_argument(std::string_view type, const char* name, const nb::ar
 std::optional<Target> target_in(nb::handle object) {
   constexpr std::string_view expected = "a target, such as \"sm_90a\", \"H100\", \"9.0\" or (9, 0)";
   if (object.is_none()) return std::nullopt;
-  const auto is_number = [](nb::handle one) {
-    return (PyIndex_Check(one.ptr()) || PyFloat_Check(one.ptr())) && !PyBool_Check(one.ptr());
+  const auto is_number = [](nb::handle value) {
+    return (PyIndex_Check(value.ptr()) || PyFloat_Check(value.ptr())) && !PyBool_Check(value.ptr());
   };
   if (is_number(object)) return target_from(text_in(nb::str(object), "target", expected));
   const bool is_pair = (PyTuple_Check(object.ptr()) || PyList_Check(object.ptr())) && nb::len(object) == 2 &&

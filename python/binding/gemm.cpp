@@ -170,27 +170,27 @@ nb::dict choice(nb::handle call) {
   const auto d = field<OptionalText>(call, "out_dtype");
   const auto scales = field<std::string>(call, "scales");
   const nb::object shape = call.attr("shape");
-  const LibraryChoice found = library_choice({.library = field<std::string>(call, "library"),
-                                              .gpu = field<std::string>(call, "target"),
-                                              .a = operand("a"),
-                                              .b = operand("b"),
-                                              .d = d ? std::optional(parse_format(*d)) : std::nullopt,
-                                              .layout = field<std::string>(call, "layout"),
-                                              .allow_tf32 = field<bool>(call, "allow_tf32"),
-                                              .bias = field<bool>(call, "bias"),
-                                              .scales = scales == "rows"     ? CallScales::rows
-                                                        : scales == "tensor" ? CallScales::tensor
-                                                                             : CallScales::none,
-                                              .fast_accumulation = field<bool>(call, "use_fast_accum"),
-                                              .m = nb::cast<int64_t>(shape[0]),
-                                              .n = nb::cast<int64_t>(shape[1]),
-                                              .k = nb::cast<int64_t>(shape[2]),
-                                              .nearest = field<bool>(call, "nearest")});
-  nb::dict said;
-  said["kernel"] = found.kernel, said["slices"] = found.slices, said["exact"] = found.exact;
-  said["output"] = std::string(info(found.d).name);
-  said["m"] = found.m, said["n"] = found.n, said["k"] = found.k;
-  return said;
+  const LibraryChoice choice = library_choice({.library = field<std::string>(call, "library"),
+                                               .gpu = field<std::string>(call, "target"),
+                                               .a = operand("a"),
+                                               .b = operand("b"),
+                                               .d = d ? std::optional(parse_format(*d)) : std::nullopt,
+                                               .layout = field<std::string>(call, "layout"),
+                                               .allow_tf32 = field<bool>(call, "allow_tf32"),
+                                               .bias = field<bool>(call, "bias"),
+                                               .scales = scales == "rows"     ? CallScales::rows
+                                                         : scales == "tensor" ? CallScales::tensor
+                                                                              : CallScales::none,
+                                               .fast_accumulation = field<bool>(call, "use_fast_accum"),
+                                               .m = nb::cast<int64_t>(shape[0]),
+                                               .n = nb::cast<int64_t>(shape[1]),
+                                               .k = nb::cast<int64_t>(shape[2]),
+                                               .nearest = field<bool>(call, "nearest")});
+  nb::dict fields;
+  fields["kernel"] = choice.kernel, fields["slices"] = choice.slices, fields["exact"] = choice.exact;
+  fields["output"] = std::string(info(choice.d).name);
+  fields["m"] = choice.m, fields["n"] = choice.n, fields["k"] = choice.k;
+  return fields;
 }
 
 /// The plan of a choice for these operands.
@@ -202,16 +202,16 @@ BoundPlan chosen_plan(std::string_view library, std::string_view kernel, int sli
           inputs_of(operands))};
 }
 
-nb::dict found_in(PlanSearch&& found, const GemmInputs& inputs) {
-  nb::dict said;
-  said["report"] = from_report(describe(found, inputs));
-  said["text"] = print(describe(found, inputs));
+nb::dict found_in(PlanSearch&& search, const GemmInputs& inputs) {
+  nb::dict result;
+  result["report"] = from_report(describe(search, inputs));
+  result["text"] = print(describe(search, inputs));
   std::vector<BoundPlan> plans, nearest;
-  for (GemmPlan& plan : found.all_bits) plans.push_back({.plan = std::move(plan), .differing = 0});
-  for (NearPlan& near : found.nearest)
+  for (GemmPlan& plan : search.all_bits) plans.push_back({.plan = std::move(plan), .differing = 0});
+  for (NearPlan& near : search.nearest)
     nearest.push_back({.plan = std::move(near.plan), .differing = near.differing, .pattern = std::move(near.pattern)});
-  said["plans"] = plans, said["nearest"] = nearest;
-  return said;
+  result["plans"] = plans, result["nearest"] = nearest;
+  return result;
 }
 
 /// `call` is a GemmCall, `search` a PlanSearchCall.
@@ -238,41 +238,41 @@ nb::dict find(nb::handle call, nb::handle search) {
       progress(done, total);
     };
   }
-  std::optional<std::vector<GemmPlan>> given;
+  std::optional<std::vector<GemmPlan>> plans;
   if (const nb::object among = search.attr("among"); !among.is_none()) {
-    given.emplace();
+    plans.emplace();
     for (const BoundPlan& bound : nb::cast<std::vector<BoundPlan>>(among)) {
       if (std::vector<Violation> unread = unread_by(bound.plan, inputs); !unread.empty())
         throw Error(std::move(unread));
-      given->push_back(bound.plan);
+      plans->push_back(bound.plan);
     }
   } else if (!call.attr("kernel").is_none()) {
     request.output = recorded.format();
     request.may_clamp = has_no_sign(recorded);
-    given = plans_for(request, inputs);
+    plans = plans_for(request, inputs);
   }
-  PlanSearch found = [&] {
+  PlanSearch result = [&] {
     const Unlocked unlocked;
-    return given ? try_plans(*given, inputs, recorded, options, report) : find_plans(inputs, recorded, options, report);
+    return plans ? try_plans(*plans, inputs, recorded, options, report) : find_plans(inputs, recorded, options, report);
   }();
-  return found_in(std::move(found), inputs);
+  return found_in(std::move(result), inputs);
 }
 
 nb::dict accuracy(const nb::dict& operands, nb::handle d, int threads) {
   const GemmInputs inputs = inputs_of(operands);
   const Matrix computed = required_matrix_in(d, "d");
-  const Accuracy found = [&] {
+  const Accuracy accuracy = [&] {
     const Unlocked unlocked;
     return accuracy_of(inputs, computed, threads);
   }();
-  nb::dict said;
-  said["outputs"] = found.outputs;
-  said["not_finite"] = found.not_finite;
-  said["max_ulp"] = found.max_ulp;
-  said["mean_ulp"] = found.mean_ulp;
-  said["bias_ulp"] = found.bias_ulp;
-  said["max_relative_error"] = found.max_relative_error;
-  return said;
+  nb::dict fields;
+  fields["outputs"] = accuracy.outputs;
+  fields["not_finite"] = accuracy.not_finite;
+  fields["max_ulp"] = accuracy.max_ulp;
+  fields["mean_ulp"] = accuracy.mean_ulp;
+  fields["bias_ulp"] = accuracy.bias_ulp;
+  fields["max_relative_error"] = accuracy.max_relative_error;
+  return fields;
 }
 
 /// "Plan('split-K 6 (nvjet, unit 64)', wgmma f32.bf16.bf16, sm_90a)"; adds the type of D if the chain has another type.
@@ -295,19 +295,19 @@ std::string repr_of_plan(const BoundPlan& bound) {
 nb::list catalogue_rows() {
   nb::list rows;
   for (const CataloguePlan& row : catalogue()) {
-    nb::dict one;
-    one["name"] = row.name;
-    one["about"] = row.about;
-    one["evidence"] = print(row.evidence);
-    one["source"] = row.source;
-    one["target"] = print(row.target);
-    one["open_count"] = row.open_count;
-    one["gpus"] = row.gpus.empty() ? "all" : row.gpus;
+    nb::dict fields;
+    fields["name"] = row.name;
+    fields["about"] = row.about;
+    fields["evidence"] = print(row.evidence);
+    fields["source"] = row.source;
+    fields["target"] = print(row.target);
+    fields["open_count"] = row.open_count;
+    fields["gpus"] = row.gpus.empty() ? "all" : row.gpus;
     nb::list types;
     for (const PlanTypes& seen : row.types) types.append(nb::make_tuple(seen.operands, seen.d, print(seen.evidence)));
-    one["types"] = types;
-    one["most_k"] = row.most_k > 0 ? nb::object(nb::int_(row.most_k)) : nb::none();
-    rows.append(one);
+    fields["types"] = types;
+    fields["most_k"] = row.most_k > 0 ? nb::object(nb::int_(row.most_k)) : nb::none();
+    rows.append(fields);
   }
   return rows;
 }
@@ -321,14 +321,14 @@ void bind_gemm(nb::module_& module) {
       .def(
           "__init__",
           [](BoundPlan* self, const nb::args& positional, const nb::kwargs& named) {
-            const OnlyArgument given = only_argument("Plan", "fields", positional, named);
-            for (const auto& [key, value] : given.named)
+            const OnlyArgument argument = only_argument("Plan", "fields", positional, named);
+            for (const auto& [key, value] : argument.named)
               throw Error({.code = ViolationCode::unknown_name,
                            .field = "Plan",
                            .seen = nb::cast<std::string>(key),
                            .legal = {"fields"},
                            .fix = "pass one dictionary: Plan({\"instruction\": ...})"});
-            const nb::object& fields = given.value;
+            const nb::object& fields = argument.value;
             const nb::object text = [&] {
               if (!nb::isinstance<nb::dict>(fields)) return nb::borrow(fields);
               try {
@@ -393,10 +393,10 @@ void bind_gemm(nb::module_& module) {
       .def_prop_ro(
           "evidence",
           [](const BoundPlan& bound) {
-            nb::dict said;
+            nb::dict levels;
             for (const auto& [field, evidence] : bound.plan.evidence)
-              said[nb::str(field.data(), field.size())] = print(evidence, bound.plan.target);
-            return said;
+              levels[nb::str(field.data(), field.size())] = print(evidence, bound.plan.target);
+            return levels;
           },
           "Field -> how it is known.")
       .def_ro("differing", &BoundPlan::differing,

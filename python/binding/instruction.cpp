@@ -112,7 +112,7 @@ FieldValue field_value(nb::handle name, nb::handle value) {
 }
 
 nb::object to_object(const FieldValue& value) {
-  return std::visit([](const auto& one) { return nb::cast(one); }, value);
+  return std::visit([](const auto& alternative) { return nb::cast(alternative); }, value);
 }
 
 std::vector<NamedValue> named_values(const nb::dict& fields) {
@@ -129,8 +129,8 @@ nb::dict fields_dict(const BoundInstruction& instruction) {
 
 Family parse_family(std::string_view name) {
   constexpr std::array<std::string_view, 4> names{"wgmma", "tcgen05", "mma_sync", "tmem_move"};
-  const auto found = std::ranges::find(names, name);
-  if (found != names.end()) return static_cast<Family>(found - names.begin());
+  const auto row = std::ranges::find(names, name);
+  if (row != names.end()) return static_cast<Family>(row - names.begin());
   throw Error({.code = ViolationCode::unknown_name,
                .field = "family",
                .seen = std::string(name),
@@ -158,25 +158,25 @@ std::string_view family_name(const Instruction& instruction) { return bitmma::pr
 nb::dict evidence_of_instruction(const BoundInstruction& instruction, std::optional<std::string_view> target) {
   const Target on = instruction.target_of(target);
   require_legal(instruction.value, on);
-  nb::dict said;
-  said["target"] = bitmma::print(on);
+  nb::dict fields;
+  fields["target"] = bitmma::print(on);
   if (instruction.mma) {
     const AccumulatorModel& model = model_for(instruction.value, on);
     const Evidence evidence = bitmma::evidence_of(instruction.value, on);
-    said["level"] = bitmma::print(evidence, on);
-    said["meaning"] = info(evidence).meaning;
-    said["rule"] = print_rule(model);
-    said["source"] = evidence_source(instruction.value, on);
+    fields["level"] = bitmma::print(evidence, on);
+    fields["meaning"] = info(evidence).meaning;
+    fields["rule"] = print_rule(model);
+    fields["source"] = evidence_source(instruction.value, on);
   } else {
-    said["level"] = "documented move of bits";
-    said["meaning"] = "The PTX ISA defines which bits move where.";
-    said["rule"] = "";
-    said["source"] = find_form(instruction.value)->source;
+    fields["level"] = "documented move of bits";
+    fields["meaning"] = "The PTX ISA defines which bits move where.";
+    fields["rule"] = "";
+    fields["source"] = find_form(instruction.value)->source;
   }
   nb::list choices;
   for (const Choice choice : choices_of(instruction.value, on)) choices.append(std::string(print(choice)));
-  said["choices"] = choices;
-  return said;
+  fields["choices"] = choices;
+  return fields;
 }
 
 }  // namespace
@@ -196,14 +196,14 @@ void bind_instruction(nb::module_& module) {
   instruction.def(
       "__init__",
       [](BoundInstruction* self, const nb::args& positional, const nb::kwargs& fields) {
-        const OnlyArgument given = only_argument("Instruction", "text", positional, fields);
-        const std::string text = text_in(given.value, "instruction", "a PTX mnemonic or a statement");
+        const OnlyArgument argument = only_argument("Instruction", "text", positional, fields);
+        const std::string text = text_in(argument.value, "instruction", "a PTX mnemonic or a statement");
         const Instruction of_text = looks_like_cutlass_atom(text) ? parse_cutlass_atom(text)
                                     : text.find_first_of(" \t\n{[;@") == std::string_view::npos
                                         ? parse_instruction(text)
                                         : parse_statement(text).instruction;
-        new (self)
-            BoundInstruction(nb::len(given.named) == 0 ? of_text : with_fields(of_text, named_values(given.named)));
+        new (self) BoundInstruction(nb::len(argument.named) == 0 ? of_text
+                                                                 : with_fields(of_text, named_values(argument.named)));
       },
       nb::arg("positional"), nb::arg("fields"),
       nb::sig("def __init__(self, text: str, **fields: bool | int | str) -> None"));

@@ -42,13 +42,13 @@ struct KeptStep {
 class StepKeeper {
  public:
   /// (block, thread, first line, last line, line after which to stop or 0, the run of that line after which to stop)
-  explicit StepKeeper(const nb::tuple& asked)
-      : first_(nb::cast<int>(asked[2])),
-        last_(nb::cast<int>(asked[3])),
-        stop_line_(nb::cast<int>(asked[4])),
-        times_(nb::cast<int64_t>(asked[5])) {
-    trace = {.block = extents_in(nb::cast<nb::tuple>(asked[0])),
-             .thread = extents_in(nb::cast<nb::tuple>(asked[1])),
+  explicit StepKeeper(const nb::tuple& request)
+      : first_(nb::cast<int>(request[2])),
+        last_(nb::cast<int>(request[3])),
+        stop_line_(nb::cast<int>(request[4])),
+        times_(nb::cast<int64_t>(request[5])) {
+    trace = {.block = extents_in(nb::cast<nb::tuple>(request[0])),
+             .thread = extents_in(nb::cast<nb::tuple>(request[1])),
              .step = [this](const ThreadStep& step) { return take(step); }};
   }
   StepKeeper(const StepKeeper&) = delete;

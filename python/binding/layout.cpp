@@ -253,13 +253,13 @@ void bind_layout(nb::module_& module) {
     return encode(descriptor_of(target, start, leading, stride, base_offset, swizzle, leading_absolute));
   });
   module.def("encode_idesc", [](const BoundInstruction& instruction) {
-    const auto* one = std::get_if<Tcgen05Mma>(&instruction.value);
-    if (!one)
+    const auto* mma = std::get_if<Tcgen05Mma>(&instruction.value);
+    if (!mma)
       throw Error({.code = ViolationCode::wrong_instruction,
                    .field = "instruction",
                    .seen = print(instruction.value),
                    .expected = "a tcgen05.mma: other instructions have no instruction descriptor"});
-    return idesc_of(*one);
+    return idesc_of(*mma);
   });
 }
 

@@ -52,19 +52,19 @@ class Registers {
 
 /// Refuses what no parameter takes; nanobind itself would raise TypeError, without a Violation.
 void require_none(const nb::args& more, const nb::kwargs& others, std::string_view legal) {
-  std::vector<Violation> found;
+  std::vector<Violation> violations;
   if (more.size() > 0) {
-    found.push_back({.field = "arguments",
-                     .seen = counted(static_cast<int64_t>(more.size()), "more argument"),
-                     .expected = fmt::format("at most {}", legal)});
+    violations.push_back({.field = "arguments",
+                          .seen = counted(static_cast<int64_t>(more.size()), "more argument"),
+                          .expected = fmt::format("at most {}", legal)});
   }
   for (const auto& [name, value] : others) {
-    found.push_back({.code = ViolationCode::unknown_name,
-                     .field = nb::cast<std::string>(name),
-                     .seen = "given",
-                     .expected = fmt::format("one of {}", legal)});
+    violations.push_back({.code = ViolationCode::unknown_name,
+                          .field = nb::cast<std::string>(name),
+                          .seen = "given",
+                          .expected = fmt::format("one of {}", legal)});
   }
-  if (!found.empty()) throw Error(std::move(found));
+  if (!violations.empty()) throw Error(std::move(violations));
 }
 
 std::string type_of(nb::handle value) { return nb::cast<std::string>(nb::str(value.type().attr("__name__"))); }
@@ -107,7 +107,7 @@ class Bound {
                    .expected = "mma.sync or mma.sp, whose operands are the registers of a warp",
                    .fix = "its method execute(state)"});
     }
-    std::array<std::optional<Registers>, 6> given;
+    std::array<std::optional<Registers>, 6> operands;
     WarpRegisters registers;
     int64_t count = 1;
     bool is_batch = false;
@@ -120,23 +120,23 @@ class Bound {
                      .seen = "given",
                      .expected = "None: " + print(instruction_.value) + " has no such operand"});
       }
-      const Registers& one = given[i].emplace(array, name, expected, wide);
-      view = one.view();
-      if (!one.is_batch()) return;
-      if (is_batch && one.products() != count) {
+      const Registers& operand = operands[i].emplace(array, name, expected, wide);
+      view = operand.view();
+      if (!operand.is_batch()) return;
+      if (is_batch && operand.products() != count) {
         throw Error({.code = ViolationCode::wrong_shape,
                      .field = std::string(name),
-                     .seen = fmt::format("{} products", one.products()),
+                     .seen = fmt::format("{} products", operand.products()),
                      .expected = fmt::format("{}, as another operand has", count)});
       }
-      is_batch = true, count = one.products();
+      is_batch = true, count = operand.products();
     };
     take(0, a_regs, "a_regs", words.a, wide_, registers.a), take(1, b_regs, "b_regs", words.b, wide_, registers.b);
     take(2, c_regs, "c_regs", words.c, wide_c_, registers.c);
     take(3, metadata, "metadata", words.metadata, false, registers.metadata);
     take(4, scale_a, "scale_a", words.scale_a, false, registers.scale_a);
     take(5, scale_b, "scale_b", words.scale_b, false, registers.scale_b);
-    if (chain) require_chain(given[2]->is_batch());
+    if (chain) require_chain(operands[2]->is_batch());
     const bool many = is_batch && !chain;
     nb::object result = out.is_none()
                             ? many ? empty_(nb::make_tuple(count, lanes, registers_), dtype_) : empty_(shape_, dtype_)
@@ -170,14 +170,14 @@ class Bound {
   }
 
   /// The written buffers by their names after the instruction; they replace those of the state, in place if possible.
-  nb::dict execute(nb::handle given, const nb::args& more, const nb::kwargs& others) const {
+  nb::dict execute(nb::handle argument, const nb::args& more, const nb::kwargs& others) const {
     require_none(more, others, "state");
-    if (!PyDict_Check(given.ptr()))
+    if (!PyDict_Check(argument.ptr()))
       throw Error({.code = ViolationCode::wrong_type,
                    .field = "state",
-                   .seen = type_of(given),
+                   .seen = type_of(argument),
                    .expected = "a dict of arrays and numbers"});
-    auto state = nb::borrow<nb::dict>(given);
+    auto state = nb::borrow<nb::dict>(argument);
     BorrowedState borrowed(state);
     {
       const nb::gil_scoped_release release;
@@ -258,10 +258,10 @@ void bind_prepared(nb::module_& module) {
             "Runs the instruction on a state like bitmma.execute, which describes it, without checking the instruction "
             "again. Arrays have their whole shape and no immediates beside them; a batch takes several calls.");
   bound.def_prop_ro(
-      "instruction", [](const Bound& one) { return one.instruction(); }, "The instruction.");
+      "instruction", [](const Bound& self) { return self.instruction(); }, "The instruction.");
   bound.def_prop_ro("target", &Bound::target, "The PTX name of the GPU whose bits it computes.");
-  bound.def("__repr__", [](const Bound& one) {
-    return fmt::format("bind('{}', '{}')", print(one.instruction().value), one.target());
+  bound.def("__repr__", [](const Bound& self) {
+    return fmt::format("bind('{}', '{}')", print(self.instruction().value), self.target());
   });
   module.def(
       "bind",

@@ -150,22 +150,22 @@ std::vector<Case> values_of(const std::vector<BoundCase>& cases) {
   return values;
 }
 
-nb::dict dictionary_of(const Comparison& found) {
-  nb::dict said;
-  said["cases"] = found.cases;
-  said["outputs"] = found.outputs;
-  said["mismatches"] = found.mismatches;
-  said["cases_with_mismatches"] = found.cases_with_mismatches;
-  said["first"] = found.first ? nb::object(nb::str(print(*found.first).c_str())) : nb::none();
-  return said;
+nb::dict dictionary_of(const Comparison& comparison) {
+  nb::dict fields;
+  fields["cases"] = comparison.cases;
+  fields["outputs"] = comparison.outputs;
+  fields["mismatches"] = comparison.mismatches;
+  fields["cases_with_mismatches"] = comparison.cases_with_mismatches;
+  fields["first"] = comparison.first ? nb::object(nb::str(print(*comparison.first).c_str())) : nb::none();
+  return fields;
 }
 
 nb::object run_diagnose(const std::vector<BoundCase>& cases, const nb::list& actual, int64_t max_cases,
                         int max_findings, bool pairs) {
   std::vector<Matrix> wrong;
-  for (const nb::handle one : nb::list(nb::tuple(actual))) wrong.push_back(required_matrix_in(one, "actual"));
+  for (const nb::handle matrix : nb::list(nb::tuple(actual))) wrong.push_back(required_matrix_in(matrix, "actual"));
   const std::vector<Case> values = values_of(cases);
-  const Report found = [&] {
+  const Report report = [&] {
     const Unlocked unlocked;
     const Diagnosis diagnosis =
         diagnose(values, wrong, {.max_cases = max_cases, .max_findings = max_findings, .pairs = pairs});
@@ -176,7 +176,7 @@ nb::object run_diagnose(const std::vector<BoundCase>& cases, const nb::list& act
     }
     return describe(diagnosis, comparison, values.front().instruction);
   }();
-  return from_report(found);
+  return from_report(report);
 }
 
 /// Tensors and keys of a file: (name, dtype, shape, array of bytes that keeps the file alive).
@@ -199,20 +199,20 @@ nb::dict metadata_of(const TensorFile& file) {
 
 TensorFile file_of(const nb::list& tensors, const nb::dict& metadata) {
   TensorFile file;
-  for (const nb::handle one : tensors) {
-    if (!PyTuple_Check(one.ptr()))
+  for (const nb::handle tensor : tensors) {
+    if (!PyTuple_Check(tensor.ptr()))
       throw Error({.code = ViolationCode::wrong_type,
                    .field = "tensor",
-                   .seen = shown(one),
+                   .seen = shown(tensor),
                    .expected = "a tuple of name, type, shape and bytes"});
-    require_state(nb::borrow<nb::tuple>(one), 4);
-    const Buffer bytes(one[3], "tensor");
+    require_state(nb::borrow<nb::tuple>(tensor), 4);
+    const Buffer bytes(tensor[3], "tensor");
     if (!bytes.is_contiguous())
       throw Error(
           {.code = ViolationCode::wrong_shape, .field = "tensor", .seen = "strides", .expected = "a contiguous array"});
     const auto* first = static_cast<const uint8_t*>(bytes.data());
-    file.set(Tensor::from_bytes(nb::cast<std::string>(one[0]), nb::cast<std::string>(one[1]),
-                                nb::cast<std::vector<int64_t>>(one[2]),
+    file.set(Tensor::from_bytes(nb::cast<std::string>(tensor[0]), nb::cast<std::string>(tensor[1]),
+                                nb::cast<std::vector<int64_t>>(tensor[2]),
                                 std::vector<uint8_t>(first, first + bytes.bytes())));
   }
   for (const auto& [key, value] : metadata) file.set_metadata(nb::cast<std::string>(key), nb::cast<std::string>(value));
@@ -340,12 +340,12 @@ void bind_state(nb::module_& module) {
             if (is_tile(bound.value)) {
               const std::vector<Explanation> steps = explain_steps(bound.value, row, col);
               const Report list = describe(steps, bound.value, row, col);
-              nb::dict said;
-              said["steps"] = from_report(list);
-              return nb::make_tuple(print(list), said);
+              nb::dict fields;
+              fields["steps"] = from_report(list);
+              return nb::make_tuple(print(list), fields);
             }
-            const Explanation said = explain(bound.value, row, col);
-            return nb::make_tuple(print(said), from_report(describe(said, bound.value.target)));
+            const Explanation explanation = explain(bound.value, row, col);
+            return nb::make_tuple(print(explanation), from_report(describe(explanation, bound.value.target)));
           },
           "row"_a, "col"_a);
   module.def("diagnose", run_diagnose, "cases"_a, "actual"_a, "max_cases"_a, "max_findings"_a, "pairs"_a);
@@ -386,22 +386,22 @@ void bind_state(nb::module_& module) {
       .def(
           "verify",
           [](const BoundFile& bound, int threads, int64_t first, int64_t count) {
-            const Comparison found = [&] {
+            const Comparison comparison = [&] {
               const Unlocked unlocked;
               return verify(first == 0 && count < 0
                                 ? *bound.file
                                 : cases_of(*bound.file, first, count < 0 ? bound.file->cases - first : count),
                             threads);
             }();
-            return dictionary_of(found);
+            return dictionary_of(comparison);
           },
           "threads"_a, "first"_a = 0, "count"_a = -1)
       .def("compare", [](const BoundFile& file, const BoundFile& other) {
-        const Comparison found = [&] {
+        const Comparison comparison = [&] {
           const Unlocked unlocked;
           return compare(*file.file, *other.file);
         }();
-        return dictionary_of(found);
+        return dictionary_of(comparison);
       });
   module.def("read", [](const std::string& path, std::string_view instruction, std::optional<std::string_view> target,
                         bool on_demand) {
@@ -447,19 +447,20 @@ void bind_state(nb::module_& module) {
       const Unlocked unlocked;
       return read_product_file(path);
     }();
-    nb::dict said;
+    nb::dict fields;
     const GemmInputs& in = file.inputs;
-    said["a"] = codes_of(in.a), said["b"] = codes_of(in.b), said["c"] = codes_of(in.c),
-    said["bias"] = codes_of(in.bias);
-    said["scale_a"] = codes_of(in.scale_a), said["scale_b"] = codes_of(in.scale_b), said["sfa"] = codes_of(in.sfa);
-    said["sfb"] = codes_of(in.sfb), said["d"] = codes_of(file.d);
-    said["rows"] = nb::cast(in.rows), said["cols"] = nb::cast(in.cols);
-    said["whole"] = nb::make_tuple(in.whole_m, in.whole_n);
-    said["target"] = file.target ? nb::object(text_of(print(*file.target))) : nb::none();
-    said["output"] = file.output() ? nb::object(text_of(info(*file.output()).name)) : nb::none();
-    said["alpha"] = file.alpha, said["beta"] = file.beta;
-    said["metadata"] = metadata_of(file.file);
-    return said;
+    fields["a"] = codes_of(in.a), fields["b"] = codes_of(in.b), fields["c"] = codes_of(in.c),
+    fields["bias"] = codes_of(in.bias);
+    fields["scale_a"] = codes_of(in.scale_a), fields["scale_b"] = codes_of(in.scale_b),
+    fields["sfa"] = codes_of(in.sfa);
+    fields["sfb"] = codes_of(in.sfb), fields["d"] = codes_of(file.d);
+    fields["rows"] = nb::cast(in.rows), fields["cols"] = nb::cast(in.cols);
+    fields["whole"] = nb::make_tuple(in.whole_m, in.whole_n);
+    fields["target"] = file.target ? nb::object(text_of(print(*file.target))) : nb::none();
+    fields["output"] = file.output() ? nb::object(text_of(info(*file.output()).name)) : nb::none();
+    fields["alpha"] = file.alpha, fields["beta"] = file.beta;
+    fields["metadata"] = metadata_of(file.file);
+    return fields;
   });
 }
 

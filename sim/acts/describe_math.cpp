@@ -270,7 +270,7 @@ void add_steps(Report& report, const CvtInstruction& instruction, const Words& w
 }
 
 EvidenceOfWords evidence_on(const MathFunction& function, Target target) {
-  return std::visit([&](const auto& one) { return evidence_of(one, target); }, function);
+  return std::visit([&](const auto& alternative) { return evidence_of(alternative, target); }, function);
 }
 
 /// sm_90a, for which bitmma was compared with GPUs, or the first target that has the function.
@@ -303,12 +303,12 @@ TargetSet targets_of(const MathFunction& function) {
 }
 
 std::vector<MathWord> operand_types(const MathFunction& function) {
-  return std::visit([](const auto& one) { return types_of(one); }, function);
+  return std::visit([](const auto& alternative) { return types_of(alternative); }, function);
 }
 
 Report describe(const MathFunction& function, std::span<const uint64_t> operands, bool steps,
                 std::optional<Target> target) {
-  const std::string name = std::visit([](const auto& one) { return print(one); }, function);
+  const std::string name = std::visit([](const auto& alternative) { return print(alternative); }, function);
   const std::vector<MathWord> types = operand_types(function);
   if (operands.size() != types.size()) {
     throw Error({.code = ViolationCode::wrong_shape,
@@ -330,8 +330,9 @@ Report describe(const MathFunction& function, std::span<const uint64_t> operands
     list.append(hex(types[i], words[i]));
     texts.push_back(fmt::format("{} = {}", hex(types[i], words[i]), value(types[i], words[i])));
   }
-  const uint64_t result = std::visit([&](const auto& one) { return result_of(one, words, types.size()); }, function);
-  const MathWord type = std::visit([](const auto& one) { return result_type(one); }, function);
+  const uint64_t result =
+      std::visit([&](const auto& alternative) { return result_of(alternative, words, types.size()); }, function);
+  const MathWord type = std::visit([](const auto& alternative) { return result_type(alternative); }, function);
   Report report{{std::holds_alternative<CFunction>(function) ? "function" : "instruction", name},
                 {"operands", std::move(list)},
                 {"result", hex(type, result)},
@@ -345,7 +346,7 @@ Report describe(const MathFunction& function, std::span<const uint64_t> operands
     report.add("targets", std::move(names)).add("ptx", print(ptx_version_of(*cvt))).add("source", source_of(*cvt));
   }
   if (const auto* c = std::get_if<CFunction>(&function)) report.add("source", c->source);
-  if (steps) std::visit([&](const auto& one) { add_steps(report, one, words); }, function);
+  if (steps) std::visit([&](const auto& alternative) { add_steps(report, alternative, words); }, function);
   return report;
 }
 

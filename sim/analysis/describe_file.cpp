@@ -64,7 +64,7 @@ PtxFileReport describe_sass(std::string_view name, const SassListing& listing) {
     int64_t count;
   };
   std::map<std::string, Seen> seen;
-  for (const SassInstruction& instruction : listing.found) {
+  for (const SassInstruction& instruction : listing.matrix_instructions) {
     ++seen.emplace(instruction.opcode, Seen{&instruction, 0}).first->second.count;
     instructions.append({{"line", instruction.line},
                          {"opcode", instruction.opcode},
@@ -86,15 +86,15 @@ PtxFileReport describe_sass(std::string_view name, const SassListing& listing) {
   Report& report = result.report;
   report.add_text(fmt::format("{}: a listing of SASS{}{}", printable(name), listing.arch.empty() ? "" : " of ",
                               printable(listing.arch)));
-  if (listing.found.empty()) {
+  if (listing.matrix_instructions.empty()) {
     report.add_text(fmt::format("no tensor-core instruction among {}",
                                 counted(static_cast<int64_t>(listing.instructions), "instruction")));
   } else {
     report.add_text(table);
-    report.add_text(fmt::format("{} of {}", listing.found.size(),
+    report.add_text(fmt::format("{} of {}", listing.matrix_instructions.size(),
                                 counted(static_cast<int64_t>(listing.instructions), "instruction")));
   }
-  result.described = static_cast<int64_t>(listing.found.size());
+  result.described = static_cast<int64_t>(listing.matrix_instructions.size());
   report.update({{"file", printable(name)},
                  {"sass", true},
                  {"arch", printable(listing.arch)},

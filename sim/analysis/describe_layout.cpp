@@ -87,12 +87,12 @@ bool reads_by_steps(CuteLayout cute, const SmemMatrix& matrix) {
   cute.start_bytes = matrix.descriptor.start_address_bytes;
   if (cute.cols * cute.element_bits <= 256 || matrix.descriptor.leading_dim_absolute) return false;
   const DescriptorAnswer answer = descriptors_of(cute, {.target = matrix.descriptor.target, .major = matrix.major});
-  if (!answer.found) return false;
+  if (!answer.descriptors) return false;
   SmemDescriptor seen = matrix.descriptor;
-  const Strides& strides = answer.found->first.strides;
-  if (!answer.found->leading_counts) seen.strides.leading_dim_byte_offset = strides.leading_dim_byte_offset;
-  if (!answer.found->stride_counts) seen.strides.stride_dim_byte_offset = strides.stride_dim_byte_offset;
-  return seen == answer.found->first;
+  const Strides& strides = answer.descriptors->first.strides;
+  if (!answer.descriptors->leading_counts) seen.strides.leading_dim_byte_offset = strides.leading_dim_byte_offset;
+  if (!answer.descriptors->stride_counts) seen.strides.stride_dim_byte_offset = strides.stride_dim_byte_offset;
+  return seen == answer.descriptors->first;
 }
 
 /// The first element at a different byte than the descriptor reads; `owner` names the source of the other byte.
@@ -161,8 +161,8 @@ Report describe(const CuteLayout& cute, Target target, const DescriptorAnswer& a
   report.add_text(fmt::format("{} x {} elements of {} bits{}, for {}", cute.rows, cute.cols, cute.element_bits,
                               cute.stages() > 1 ? fmt::format(", {} stages", cute.stages()) : "", print(target)));
   for (const std::string& remark : cute.remarks) report.add_text("read as     " + remark);
-  if (answer.found) {
-    add_descriptors(report, cute, *answer.found, max_lines);
+  if (answer.descriptors) {
+    add_descriptors(report, cute, *answer.descriptors, max_lines);
   } else {
     report.add_text("no descriptor means this layout:", Tone::bad);
     for (const Violation& reason : answer.reasons) report.add_text("  " + print(reason));

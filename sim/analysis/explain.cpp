@@ -169,10 +169,10 @@ struct UpperHalf {
 struct Places {
   PlaceMap a, b, c;
 
-  explicit Places(const Case& one)
-      : a(one.instruction, one.target, one.before, Role::a),
-        b(one.instruction, one.target, one.before, Role::b),
-        c(one.instruction, one.target, one.before, Role::d) {}
+  explicit Places(const Case& of)
+      : a(of.instruction, of.target, of.before, Role::a),
+        b(of.instruction, of.target, of.before, Role::b),
+        c(of.instruction, of.target, of.before, Role::d) {}
 
   /// Half `half` of a column of B; see MixedTerm.
   Place half_of_b(int half, int col) const {
@@ -184,20 +184,20 @@ struct Places {
 /// Explains one output, step by step.
 class Explainer {
  public:
-  /// `one` holds only the operands of output (row, col).
-  Explainer(const Case& of, const AccumulatorModel& model, const Operands& one, int row, int col)
-      : model_(model), one_(one), row_(row), col_(col) {
+  /// `operands` holds only the operands of output (row, col).
+  Explainer(const Case& of, const AccumulatorModel& model, const Operands& operands, int row, int col)
+      : model_(model), operands_(operands), row_(row), col_(col) {
     if (of.has_state()) places_.emplace(of);
   }
 
   std::vector<ExplainedStep> steps() const {
     if (model_.arithmetic == Arithmetic::fma_chain || model_.arithmetic == Arithmetic::fma_pairs) return operations();
     std::vector<ExplainedStep> steps;
-    static_cast<void>(product_by_steps(model_, one_, [&](const Operands& operands, const KStep& step) {
+    static_cast<void>(product_by_steps(model_, operands_, [&](const Operands& operands, const KStep& step) {
       steps.push_back(explain_step(operands, step, steps.empty() && !model_.c_last));
       return code_of_d(steps.back().d);
     }));
-    if (model_.c_last && one_.c) steps.push_back(c_at_last(steps.back().d));
+    if (model_.c_last && operands_.c) steps.push_back(c_at_last(steps.back().d));
     return steps;
   }
 
@@ -210,13 +210,13 @@ class Explainer {
   }
 
   void put_c(ExplainedStep& step) const {
-    step.c_bits = one_.c->code(0, 0), step.c_format = one_.c->format();
+    step.c_bits = operands_.c->code(0, 0), step.c_format = operands_.c->format();
     // An f16 C with an f32 D is in other registers than D.
-    if (places_ && one_.c->format() == model_.output) step.c_place = places_->c.place_of(row_, col_);
+    if (places_ && operands_.c->format() == model_.output) step.c_place = places_->c.place_of(row_, col_);
   }
 
   ExplainedStep c_at_last(uint64_t sum) const {
-    const Matrix d = with_c_last(model_, code_of_d(sum), one_.c);
+    const Matrix d = with_c_last(model_, code_of_d(sum), operands_.c);
     ExplainedStep step{.d_format = model_.output,
                        .sum = IeeeOperation{.what = "add, to nearest even", .other = sum},
                        .d = d.code(0, 0)};
@@ -228,7 +228,7 @@ class Explainer {
   std::vector<ExplainedStep> operations() const {
     std::vector<ExplainedStep> steps;
     const Format inside = model_.arithmetic == Arithmetic::fma_pairs ? Format::f32 : model_.output;
-    for (const FmaStep& fma_step : fma_steps(model_, one_, 0, 0)) {
+    for (const FmaStep& fma_step : fma_steps(model_, operands_, 0, 0)) {
       ExplainedStep step{.c_bits = fma_step.addend, .c_format = inside, .d_format = inside, .d = fma_step.result};
       switch (fma_step.kind) {
         case FmaStep::Kind::fma:
@@ -243,14 +243,14 @@ class Explainer {
           step.c_bits.reset(), step.d_format = model_.output;
           break;
       }
-      if (steps.empty() && model_.arithmetic == Arithmetic::fma_chain && one_.c) put_c(step);
+      if (steps.empty() && model_.arithmetic == Arithmetic::fma_chain && operands_.c) put_c(step);
       steps.push_back(std::move(step));
     }
     return steps;
   }
 
   std::string rounding_text() const {
-    switch (one_.rounding) {
+    switch (operands_.rounding) {
       case Rounding::toward_zero: return ", toward zero";
       case Rounding::toward_positive: return ", toward plus infinity";
       case Rounding::toward_negative: return ", toward minus infinity";
@@ -259,8 +259,8 @@ class Explainer {
   }
 
   ExplainedTerm term_of(int stored) const {
-    const int k = one_.selected_k.empty() ? stored : one_.selected_k[static_cast<size_t>(stored)];
-    ExplainedTerm term{.k = k, .a_bits = one_.a.code(0, stored), .b_bits = one_.b.code(k, 0)};
+    const int k = operands_.selected_k.empty() ? stored : operands_.selected_k[static_cast<size_t>(stored)];
+    ExplainedTerm term{.k = k, .a_bits = operands_.a.code(0, stored), .b_bits = operands_.b.code(k, 0)};
     if (places_) put_places(term, stored);
     return term;
   }
@@ -270,14 +270,14 @@ class Explainer {
     ExplainedStep explained{.c_format = model_.output,
                             .d_format = model_.output,
                             .d = multiply_accumulate_unchecked(step_model(model_), step).code(0, 0)};
-    if (has_own_c && one_.c) put_c(explained);
+    if (has_own_c && operands_.c) put_c(explained);
     else if (step.c) explained.c_bits = step.c->code(0, 0);
     std::vector<ExactTerm> exact = is_floating() ? exact_terms(step, 0, 0) : std::vector<ExactTerm>{};
     for (int j = 0; j < of.count; ++j) {
       ExplainedTerm term = term_of(of.term(j));
       if (is_floating()) {
         ExactTerm& factors = exact[static_cast<size_t>(j)];
-        if (step.b.format() == one_.b.format()) term.b_bits = factors.b_bits;
+        if (step.b.format() == operands_.b.format()) term.b_bits = factors.b_bits;
         term.product = factors.product;
         term.special = !factors.is_finite();
         factors.k = term.k;
@@ -296,8 +296,8 @@ class Explainer {
 
   void put_places(ExplainedTerm& term, int stored) const {
     term.a_place = places_->a.place_of(row_, stored);
-    const auto mixed = std::ranges::find(one_.mixed, stored, &MixedTerm::stored);
-    if (mixed == one_.mixed.end()) {
+    const auto mixed = std::ranges::find(operands_.mixed, stored, &MixedTerm::stored);
+    if (mixed == operands_.mixed.end()) {
       term.b_place = places_->b.place_of(term.k, col_);
     } else {
       term.b_place = places_->half_of_b(mixed->low_half, col_);
@@ -306,7 +306,7 @@ class Explainer {
   }
 
   const AccumulatorModel& model_;
-  const Operands& one_;
+  const Operands& operands_;
   int row_, col_;
   std::optional<Places> places_;
 };
@@ -379,10 +379,10 @@ struct AboveTerm {
   size_t j;
 
   std::string operator()(const SumOfGroups& sum) const {
-    const auto found = std::ranges::find(sum.groups, static_cast<int>(j), &ExplainedGroup::first_term);
-    if (found == sum.groups.end()) return "";
-    const ExplainedGroup& group = *found;
-    return fmt::format("group {}: sum {} exactly, {}, {}\n", found - sum.groups.begin(),
+    const auto position = std::ranges::find(sum.groups, static_cast<int>(j), &ExplainedGroup::first_term);
+    if (position == sum.groups.end()) return "";
+    const ExplainedGroup& group = *position;
+    return fmt::format("group {}: sum {} exactly, {}, {}\n", position - sum.groups.begin(),
                        static_cast<double>(group.sum_quarters) / 4, scales_text(group.scales),
                        group.aligned.exponent
                            ? fmt::format("exponent {}, {}", *group.aligned.exponent, kept_text(group.aligned))

@@ -56,7 +56,7 @@ std::string evidence_on_all(const ListedForm& row) {
   std::vector<std::pair<std::string, std::vector<std::string_view>>> levels;
   for (const Target target : row.targets) {
     const std::string evidence = evidence_on(row, target);
-    const auto known = std::ranges::find(levels, evidence, [](const auto& one) { return one.first; });
+    const auto known = std::ranges::find(levels, evidence, [](const auto& level) { return level.first; });
     if (known == levels.end()) levels.push_back({evidence, {print(target)}});
     else known->second.push_back(print(target));
   }
@@ -180,7 +180,7 @@ std::vector<std::vector<std::string>> joined(const std::vector<std::vector<std::
   std::vector<std::vector<std::string>> all;
   for (const auto& row : rows) {
     const auto same = std::ranges::find_if(
-        all, [&](const auto& one) { return std::equal(one.begin() + 1, one.end(), row.begin() + 1, row.end()); });
+        all, [&](const auto& other) { return std::equal(other.begin() + 1, other.end(), row.begin() + 1, row.end()); });
     if (same == all.end()) all.push_back(row);
     else same->front() += ", " + row.front();
   }

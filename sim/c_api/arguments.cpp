@@ -28,7 +28,7 @@ void refuse_null(std::string_view name) {
                .expected = "a pointer to what bitmma.h describes"});
 }
 
-std::string_view text_given(const char* argument, std::string_view name) { return &given(argument, name); }
+std::string_view text_given(const char* argument, std::string_view name) { return &pointee(argument, name); }
 
 Format format_of(bitmma_format format, std::string_view name) {
   const auto number = static_cast<int64_t>(format);

@@ -67,7 +67,7 @@ bitmma_status guarded(const Body& body) noexcept {
 
 /// The object that an argument points to. For NULL, throws Error that names the argument.
 template <typename T>
-T& given(T* argument, std::string_view name) {
+T& pointee(T* argument, std::string_view name) {
   if (!argument) refuse_null(name);
   return *argument;
 }

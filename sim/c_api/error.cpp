@@ -70,13 +70,13 @@ size_t bitmma_error_count(void) { return c_api::last_error().violations.size(); 
 bitmma_status bitmma_error_at(size_t index, bitmma_violation* violation) {
   const std::vector<Violation>& all = c_api::last_error().violations;
   if (index >= all.size() || !violation) return BITMMA_ERROR_INVALID;
-  const Violation& one = all[index];
-  *violation = {.field = one.field.c_str(),
-                .seen = one.seen.c_str(),
-                .legal = one.expected.c_str(),
-                .fix = one.fix.c_str(),
-                .source = one.source.c_str(),
-                .code = print(one.code).data()};  // a literal, which ends in a zero byte
+  const Violation& row = all[index];
+  *violation = {.field = row.field.c_str(),
+                .seen = row.seen.c_str(),
+                .legal = row.expected.c_str(),
+                .fix = row.fix.c_str(),
+                .source = row.source.c_str(),
+                .code = print(row.code).data()};  // a literal, which ends in a zero byte
   return BITMMA_OK;
 }
 

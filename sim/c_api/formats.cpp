@@ -64,16 +64,16 @@ const char* bitmma_format_name(bitmma_format format) {
 
 bitmma_status bitmma_format_named(const char* name, bitmma_format* format) {
   return guarded([&] {
-    bitmma_format& to = given(format, "format");
+    bitmma_format& to = pointee(format, "format");
     const std::string_view text = text_given(name, "name");
-    const std::optional<Format> found = format_named(text);
-    if (!found) {
+    const std::optional<Format> known = format_named(text);
+    if (!known) {
       throw Error({.code = ViolationCode::unknown_name,
                    .field = "name",
                    .seen = std::string(text),
                    .expected = "a format, as PTX spells it: f16, e4m3, .."});
     }
-    to = c_format(*found);
+    to = c_format(*known);
   });
 }
 

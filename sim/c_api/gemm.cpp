@@ -34,7 +34,7 @@ constexpr auto matrices_of_operands = std::to_array<CMatrixOfOperand>({
 static_assert(matrices_of_operands.size() == gemm_operands.size());
 
 GemmInputs inputs_given(const bitmma_gemm_inputs* inputs) {
-  const bitmma_gemm_inputs& from = given(inputs, "inputs");
+  const bitmma_gemm_inputs& from = pointee(inputs, "inputs");
   GemmInputs to{.whole_m = from.whole_m, .whole_n = from.whole_n};
   for (const auto& [operand, matrix] : matrices_of_operands) {
     const GemmOperandInfo& row = info(operand);
@@ -53,8 +53,8 @@ bitmma_call completed(bitmma_call call) {
   return call;
 }
 
-CatalogueOptions options_of(const bitmma_call& given) {
-  const bitmma_call call = completed(given);
+CatalogueOptions options_of(const bitmma_call& options) {
+  const bitmma_call call = completed(options);
   return {.target = call.target ? std::optional(target_from(call.target)) : std::nullopt,
           .split_count = call.split_count,
           .alpha = call.alpha,
@@ -74,7 +74,7 @@ PlanSearch searched(const bitmma_gemm_inputs* inputs, const bitmma_matrix* d, co
   const GemmInputs from = inputs_given(inputs);
   options.target = of.target ? target_from(of.target) : default_target(from);
   options.alpha = of.alpha, options.beta = of.beta;
-  return find_plans(from, matrix_given(given(d, "d"), "d"), options, progress);
+  return find_plans(from, matrix_given(pointee(d, "d"), "d"), options, progress);
 }
 
 }  // namespace
@@ -83,7 +83,7 @@ extern "C" {
 
 bitmma_status bitmma_plan_parse(const char* json, bitmma_plan** plan) {
   return guarded([&] {
-    bitmma_plan*& to = given(plan, "plan");
+    bitmma_plan*& to = pointee(plan, "plan");
     to = new bitmma_plan{parse_plan(text_given(json, "json"))};
   });
 }
@@ -91,7 +91,7 @@ bitmma_status bitmma_plan_parse(const char* json, bitmma_plan** plan) {
 bitmma_status bitmma_plan_flat(const char* target, bitmma_format a, bitmma_format b, bitmma_format output,
                                bitmma_plan** plan) {
   return guarded([&] {
-    bitmma_plan*& to = given(plan, "plan");
+    bitmma_plan*& to = pointee(plan, "plan");
     to = new bitmma_plan{flat_plan(target_of(target, Target::sm_90a), format_of(a, "a"), format_of(b, "b"),
                                    format_of(output, "output"))};
   });
@@ -100,23 +100,23 @@ bitmma_status bitmma_plan_flat(const char* target, bitmma_format a, bitmma_forma
 void bitmma_plan_destroy(bitmma_plan* plan) { delete plan; }
 
 bitmma_status bitmma_plan_print_json(const bitmma_plan* plan, char* text, size_t size, size_t* length) {
-  return guarded([&] { write_text(print_json(given(plan, "plan").value), text, size, length); });
+  return guarded([&] { write_text(print_json(pointee(plan, "plan").value), text, size, length); });
 }
 
 bitmma_status bitmma_plan_print(const bitmma_plan* plan, char* text, size_t size, size_t* length) {
-  return guarded([&] { write_text(print_plan(given(plan, "plan").value), text, size, length); });
+  return guarded([&] { write_text(print_plan(pointee(plan, "plan").value), text, size, length); });
 }
 
 bitmma_status bitmma_plan_output(const bitmma_plan* plan, bitmma_format* output) {
   return guarded([&] {
-    const GemmPlan& gemm_plan = given(plan, "plan").value;
-    given(output, "output") = c_format(gemm_plan.output);
+    const GemmPlan& gemm_plan = pointee(plan, "plan").value;
+    pointee(output, "output") = c_format(gemm_plan.output);
   });
 }
 
 bitmma_status bitmma_gemm(const bitmma_plan* plan, const bitmma_gemm_inputs* inputs, void* d, int threads) {
   return guarded([&] {
-    const GemmPlan& gemm_plan = given(plan, "plan").value;
+    const GemmPlan& gemm_plan = pointee(plan, "plan").value;
     const GemmInputs from = inputs_given(inputs);
     if (!d) refuse_null("d");
     if (std::vector<Violation> unread = unread_by(gemm_plan, from); !unread.empty()) throw Error(std::move(unread));
@@ -127,7 +127,7 @@ bitmma_status bitmma_gemm(const bitmma_plan* plan, const bitmma_gemm_inputs* inp
 bitmma_status bitmma_plans_named(const char* name, const bitmma_gemm_inputs* inputs, bitmma_format output,
                                  const bitmma_call* call, bitmma_plans** plans) {
   return guarded([&] {
-    bitmma_plans*& to = given(plans, "plans");
+    bitmma_plans*& to = pointee(plans, "plans");
     to = plans_from(plans_for({.plan = name ? name : "",
                                .output = format_of(output, "output"),
                                .options = options_of(call ? *call : usual_call)},
@@ -138,7 +138,7 @@ bitmma_status bitmma_plans_named(const char* name, const bitmma_gemm_inputs* inp
 bitmma_status bitmma_plans_of_kernel(const char* kernel, const bitmma_gemm_inputs* inputs, bitmma_format output,
                                      const bitmma_call* call, bitmma_plans** plans) {
   return guarded([&] {
-    bitmma_plans*& to = given(plans, "plans");
+    bitmma_plans*& to = pointee(plans, "plans");
     to = plans_from(plans_for({.kernel = std::string(text_given(kernel, "kernel")),
                                .output = format_of(output, "output"),
                                .options = options_of(call ? *call : usual_call)},
@@ -149,7 +149,7 @@ bitmma_status bitmma_plans_of_kernel(const char* kernel, const bitmma_gemm_input
 bitmma_status bitmma_find_plans(const bitmma_gemm_inputs* inputs, const bitmma_matrix* d, const bitmma_call* call,
                                 int threads, bitmma_plans** plans) {
   return guarded([&] {
-    bitmma_plans*& to = given(plans, "plans");
+    bitmma_plans*& to = pointee(plans, "plans");
     to = plans_from(searched(inputs, d, call, {.threads = threads_of(threads)}).all_bits);
   });
 }
@@ -158,7 +158,7 @@ bitmma_status bitmma_find_plans_until(const bitmma_gemm_inputs* inputs, const bi
                                       int threads, double timeout_s, bitmma_search_progress progress, void* context,
                                       bitmma_plans** plans, int* complete) {
   return guarded([&] {
-    bitmma_plans*& to = given(plans, "plans");
+    bitmma_plans*& to = pointee(plans, "plans");
     if (!(timeout_s >= 0)) {
       throw Error({.field = "timeout_s",
                    .seen = fmt::format("{}", timeout_s),
@@ -167,10 +167,10 @@ bitmma_status bitmma_find_plans_until(const bitmma_gemm_inputs* inputs, const bi
     std::atomic<int64_t> tried{0}, of_all{0};
     FindOptions options{.threads = threads_of(threads), .timeout_s = timeout_s};
     if (progress) options.stop = [&] { return progress(tried, of_all, context) != 0; };
-    PlanSearch found =
+    PlanSearch search =
         searched(inputs, d, call, std::move(options), [&](int64_t done, int64_t all) { tried = done, of_all = all; });
-    if (complete) *complete = found.end == SearchEnd::complete ? 1 : 0;
-    to = plans_from(std::move(found.all_bits));
+    if (complete) *complete = search.end == SearchEnd::complete ? 1 : 0;
+    to = plans_from(std::move(search.all_bits));
   });
 }
 

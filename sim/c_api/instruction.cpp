@@ -45,7 +45,7 @@ Instruction parse_either(std::string_view text) {
   return parse_statement(trimmed).instruction;
 }
 
-const Instruction& value_of(const bitmma_instruction* instruction) { return given(instruction, "instruction").value; }
+const Instruction& value_of(const bitmma_instruction* instruction) { return pointee(instruction, "instruction").value; }
 
 Target target_for(const Instruction& instruction, const char* target) {
   return target ? target_from(target) : default_target(instruction);
@@ -53,16 +53,17 @@ Target target_for(const Instruction& instruction, const char* target) {
 
 /// C's values in the form that the family's fields have.
 std::vector<NamedValue> named_values(Family family, const bitmma_named_value* fields, size_t count) {
-  if (count > 0) static_cast<void>(given(fields, "fields"));
+  if (count > 0) static_cast<void>(pointee(fields, "fields"));
   const std::vector<InstructionField>& known = instruction_fields(family);
   std::vector<NamedValue> values;
-  for (const bitmma_named_value& one : std::span(fields, count)) {
-    const std::string name(text_given(one.name, "name"));
+  for (const bitmma_named_value& field_value : std::span(fields, count)) {
+    const std::string name(text_given(field_value.name, "name"));
     const auto field = std::ranges::find(known, name, &InstructionField::name);
     const bool is_flag = field != known.end() && std::holds_alternative<bool>(field->default_value);
-    if (one.word) values.push_back({name, std::string(one.word)});
-    else if (is_flag && (one.number == 0 || one.number == 1)) values.push_back({name, one.number == 1});
-    else values.push_back({name, one.number});
+    if (field_value.word) values.push_back({name, std::string(field_value.word)});
+    else if (is_flag && (field_value.number == 0 || field_value.number == 1))
+      values.push_back({name, field_value.number == 1});
+    else values.push_back({name, field_value.number});
   }
   return values;
 }
@@ -73,14 +74,14 @@ extern "C" {
 
 bitmma_status bitmma_instruction_parse(const char* text, bitmma_instruction** instruction) {
   return guarded([&] {
-    bitmma_instruction*& to = given(instruction, "instruction");
+    bitmma_instruction*& to = pointee(instruction, "instruction");
     to = new bitmma_instruction{parse_either(text_given(text, "text"))};
   });
 }
 
 bitmma_status bitmma_instruction_copy(const bitmma_instruction* instruction, bitmma_instruction** copy) {
   return guarded([&] {
-    bitmma_instruction*& to = given(copy, "copy");
+    bitmma_instruction*& to = pointee(copy, "copy");
     to = new bitmma_instruction{value_of(instruction)};
   });
 }
@@ -89,8 +90,8 @@ void bitmma_instruction_destroy(bitmma_instruction* instruction) { delete instru
 
 bitmma_status bitmma_instruction_set(bitmma_instruction* instruction, const char* name, int64_t value) {
   return guarded([&] {
-    bitmma_instruction& one = given(instruction, "instruction");
-    one.change(with_immediate(one.value, text_given(name, "name"), value));
+    bitmma_instruction& handle = pointee(instruction, "instruction");
+    handle.change(with_immediate(handle.value, text_given(name, "name"), value));
   });
 }
 
@@ -98,7 +99,7 @@ bitmma_status bitmma_instruction_get(const bitmma_instruction* instruction, cons
   return guarded([&] {
     const Instruction& statement = value_of(instruction);
     const std::string_view wanted = text_given(name, "name");
-    int64_t& to = given(value, "value");
+    int64_t& to = pointee(value, "value");
     const std::vector<ImmediateInfo> rows = immediates_of(statement);
     if (std::ranges::find(rows, wanted, &ImmediateInfo::name) == rows.end()) {
       throw Error({.code = ViolationCode::unknown_name,
@@ -112,22 +113,22 @@ bitmma_status bitmma_instruction_get(const bitmma_instruction* instruction, cons
 
 bitmma_status bitmma_instruction_set_tcgen05(bitmma_instruction* instruction, const bitmma_tcgen05* fields) {
   return guarded([&] {
-    bitmma_instruction& one = given(instruction, "instruction");
-    const bitmma_tcgen05& from = given(fields, "fields");
-    one.change(with_shape_and_types(one.value, {.m = from.m,
-                                                .n = from.n,
-                                                .k = from.k,
-                                                .d = format_of(from.d, "d"),
-                                                .a = format_of(from.a, "a"),
-                                                .b = format_of(from.b, "b"),
-                                                .scale_type = format_of(from.scale, "scale")}));
+    bitmma_instruction& handle = pointee(instruction, "instruction");
+    const bitmma_tcgen05& from = pointee(fields, "fields");
+    handle.change(with_shape_and_types(handle.value, {.m = from.m,
+                                                      .n = from.n,
+                                                      .k = from.k,
+                                                      .d = format_of(from.d, "d"),
+                                                      .a = format_of(from.a, "a"),
+                                                      .b = format_of(from.b, "b"),
+                                                      .scale_type = format_of(from.scale, "scale")}));
   });
 }
 
 bitmma_status bitmma_instruction_make(int family, const bitmma_named_value* fields, size_t count,
                                       bitmma_instruction** instruction) {
   return guarded([&] {
-    bitmma_instruction*& to = given(instruction, "instruction");
+    bitmma_instruction*& to = pointee(instruction, "instruction");
     if (family < BITMMA_WGMMA || family > BITMMA_TMEM_MOVE)
       throw Error({.field = "family", .seen = std::to_string(family), .expected = "a bitmma_family"});
     const auto of = static_cast<Family>(family);
@@ -138,8 +139,8 @@ bitmma_status bitmma_instruction_make(int family, const bitmma_named_value* fiel
 bitmma_status bitmma_instruction_set_fields(bitmma_instruction* instruction, const bitmma_named_value* fields,
                                             size_t count) {
   return guarded([&] {
-    bitmma_instruction& one = given(instruction, "instruction");
-    one.change(with_fields(one.value, named_values(family_of(one.value), fields, count)));
+    bitmma_instruction& handle = pointee(instruction, "instruction");
+    handle.change(with_fields(handle.value, named_values(family_of(handle.value), fields, count)));
   });
 }
 
@@ -150,7 +151,7 @@ bitmma_status bitmma_instruction_print(const bitmma_instruction* instruction, ch
 bitmma_status bitmma_instruction_get_info(const bitmma_instruction* instruction, bitmma_instruction_info* info) {
   return guarded([&] {
     const Instruction& statement = value_of(instruction);
-    bitmma_instruction_info& to = given(info, "info");
+    bitmma_instruction_info& to = pointee(info, "info");
     to = {};
     to.family = static_cast<bitmma_family>(family_of(statement));
     if (!is_mma(statement)) return;
@@ -185,7 +186,7 @@ bitmma_status bitmma_instruction_evidence(const bitmma_instruction* instruction,
                                           bitmma_evidence* evidence, size_t* choices) {
   return guarded([&] {
     const Instruction& statement = value_of(instruction);
-    bitmma_evidence& to = given(evidence, "evidence");
+    bitmma_evidence& to = pointee(evidence, "evidence");
     const Target on = target_for(statement, target);
     require_legal(statement, on);
     const Evidence level = evidence_of(statement, on);

@@ -125,7 +125,7 @@ extern "C" {
 
 bitmma_status bitmma_kernel_create(const char* ptx, const bitmma_kernel_options* options, bitmma_kernel** kernel) {
   return guarded([&] {
-    bitmma_kernel*& to = given(kernel, "kernel");
+    bitmma_kernel*& to = pointee(kernel, "kernel");
     to = new bitmma_kernel{PtxEntry(text_given(ptx, "ptx"), options_of(options))};
   });
 }
@@ -133,14 +133,14 @@ bitmma_status bitmma_kernel_create(const char* ptx, const bitmma_kernel_options*
 bitmma_status bitmma_kernel_of_module(const bitmma_module* module, const bitmma_kernel_options* options,
                                       bitmma_kernel** kernel) {
   return guarded([&] {
-    bitmma_kernel*& to = given(kernel, "kernel");
-    to = new bitmma_kernel{PtxEntry(given(module, "module").value, options_of(options))};
+    bitmma_kernel*& to = pointee(kernel, "kernel");
+    to = new bitmma_kernel{PtxEntry(pointee(module, "module").value, options_of(options))};
   });
 }
 
 bitmma_status bitmma_module_create(const char* ptx, bitmma_module** module) {
   return guarded([&] {
-    bitmma_module*& to = given(module, "module");
+    bitmma_module*& to = pointee(module, "module");
     to = new bitmma_module{PtxModule(text_given(ptx, "ptx"))};
   });
 }
@@ -175,14 +175,15 @@ size_t bitmma_kernel_all_parameter_bytes(const bitmma_kernel* kernel) {
 int64_t bitmma_kernel_shared_bytes(const bitmma_kernel* kernel) { return kernel ? kernel->value.shared_bytes() : 0; }
 
 bitmma_status bitmma_kernel_warnings(const bitmma_kernel* kernel, char* text, size_t size, size_t* length) {
-  return guarded([&] { write_text(print_lines(kernel_warnings(given(kernel, "kernel").value)), text, size, length); });
+  return guarded(
+      [&] { write_text(print_lines(kernel_warnings(pointee(kernel, "kernel").value)), text, size, length); });
 }
 
 bitmma_status bitmma_kernel_launch(const bitmma_kernel* kernel, const bitmma_launch* launch,
                                    uint64_t* thread_instructions) {
   return guarded([&] {
-    const PtxEntry& entry = given(kernel, "kernel").value;
-    const bitmma_launch& from = given(launch, "launch");
+    const PtxEntry& entry = pointee(kernel, "kernel").value;
+    const bitmma_launch& from = pointee(launch, "launch");
     if (from.argument_count > 0 && !from.arguments) refuse_null("launch.arguments");
     Launch call{.grid = extents_of(from.grid),
                 .block = extents_of(from.block),
@@ -192,7 +193,7 @@ bitmma_status bitmma_kernel_launch(const bitmma_kernel* kernel, const bitmma_lau
                 .checks = from.no_checks == 0,
                 .races = race_check_of(from.races)};
     if (from.memory) call.memory = &from.memory->value;
-    if (std::ranges::any_of(from.cluster, [](int64_t one) { return one != 0; }))
+    if (std::ranges::any_of(from.cluster, [](int64_t extent) { return extent != 0; }))
       call.cluster = extents_of(from.cluster);
     if (from.parameters) {
       const auto* const bytes = static_cast<const uint8_t*>(from.parameters);
@@ -218,7 +219,7 @@ bitmma_status bitmma_kernel_launch(const bitmma_kernel* kernel, const bitmma_lau
 
 bitmma_status bitmma_memory_create(bitmma_memory** memory) {
   return guarded([&] {
-    bitmma_memory*& to = given(memory, "memory");
+    bitmma_memory*& to = pointee(memory, "memory");
     to = new bitmma_memory;
   });
 }
@@ -227,37 +228,37 @@ void bitmma_memory_destroy(bitmma_memory* memory) { delete memory; }
 
 bitmma_status bitmma_memory_allocate(bitmma_memory* memory, int64_t bytes, uint64_t* address) {
   return guarded([&] {
-    uint64_t& to = given(address, "address");
-    to = given(memory, "memory").value.allocate(bytes);
+    uint64_t& to = pointee(address, "address");
+    to = pointee(memory, "memory").value.allocate(bytes);
   });
 }
 
 bitmma_status bitmma_memory_allocate_at(bitmma_memory* memory, uint64_t address, int64_t bytes) {
-  return guarded([&] { given(memory, "memory").value.allocate_at(address, bytes); });
+  return guarded([&] { pointee(memory, "memory").value.allocate_at(address, bytes); });
 }
 
 bitmma_status bitmma_memory_map(bitmma_memory* memory, uint64_t address, void* data, int64_t bytes, int is_unwritten) {
   return guarded(
-      [&] { given(memory, "memory").value.map(address, bytes_given<uint8_t>(data, bytes), is_unwritten == 0); });
+      [&] { pointee(memory, "memory").value.map(address, bytes_given<uint8_t>(data, bytes), is_unwritten == 0); });
 }
 
 bitmma_status bitmma_memory_free(bitmma_memory* memory, uint64_t address) {
-  return guarded([&] { given(memory, "memory").value.free(address); });
+  return guarded([&] { pointee(memory, "memory").value.free(address); });
 }
 
 bitmma_status bitmma_memory_write(bitmma_memory* memory, uint64_t address, const void* data, int64_t bytes) {
-  return guarded([&] { given(memory, "memory").value.write(address, bytes_given<const uint8_t>(data, bytes)); });
+  return guarded([&] { pointee(memory, "memory").value.write(address, bytes_given<const uint8_t>(data, bytes)); });
 }
 
 bitmma_status bitmma_memory_read(const bitmma_memory* memory, uint64_t address, void* data, int64_t bytes) {
-  return guarded([&] { given(memory, "memory").value.read(address, bytes_given<uint8_t>(data, bytes)); });
+  return guarded([&] { pointee(memory, "memory").value.read(address, bytes_given<uint8_t>(data, bytes)); });
 }
 
 bitmma_status bitmma_memory_variable(bitmma_memory* memory, const bitmma_module* module, const char* name,
                                      uint64_t* address, int64_t* bytes, void** data) {
   return guarded([&] {
     const Allocation variable =
-        given(memory, "memory").value.variable(given(module, "module").value, text_given(name, "name"));
+        pointee(memory, "memory").value.variable(pointee(module, "module").value, text_given(name, "name"));
     if (address) *address = variable.address;
     if (bytes) *bytes = variable.bytes;
     if (data) *data = variable.data.data();
@@ -266,8 +267,8 @@ bitmma_status bitmma_memory_variable(bitmma_memory* memory, const bitmma_module*
 
 bitmma_status bitmma_tensor_map_encode(const bitmma_tensor_map* map, uint64_t address, uint8_t encoded[128]) {
   return guarded([&] {
-    uint8_t& to = given(encoded, "encoded");
-    const auto bytes = encode_tensor_map(tensor_map_of(given(map, "map")), address);
+    uint8_t& to = pointee(encoded, "encoded");
+    const auto bytes = encode_tensor_map(tensor_map_of(pointee(map, "map")), address);
     std::ranges::copy(bytes, &to);
   });
 }

@@ -44,8 +44,8 @@ std::shared_ptr<const PreparedMma> prepared_for(const bitmma_instruction& instru
 bitmma_status bitmma_mma(const bitmma_instruction* instruction, const char* target, int64_t count,
                          const bitmma_operands* operands, void* d, int threads) {
   return guarded([&] {
-    const bitmma_operands& from = given(operands, "operands");
-    const auto prepared = prepared_for(given(instruction, "instruction"), target, from.c.data != nullptr);
+    const bitmma_operands& from = pointee(operands, "operands");
+    const auto prepared = prepared_for(pointee(instruction, "instruction"), target, from.c.data != nullptr);
     const Mma& mma = prepared->mma();
     const auto optional = [&](const bitmma_view& view, const Shape& shape, std::string_view name) {
       return view.data ? std::optional(batch_view(view, shape, name)) : std::nullopt;

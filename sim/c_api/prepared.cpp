@@ -16,8 +16,8 @@ extern "C" {
 bitmma_status bitmma_prepared_create(const bitmma_instruction* instruction, const char* target,
                                      bitmma_prepared** prepared) {
   return guarded([&] {
-    const Instruction& statement = given(instruction, "instruction").value;
-    bitmma_prepared*& to = given(prepared, "prepared");
+    const Instruction& statement = pointee(instruction, "instruction").value;
+    bitmma_prepared*& to = pointee(prepared, "prepared");
     to = new bitmma_prepared{Prepared(statement, target_of(target, default_target(statement)))};
   });
 }
@@ -26,23 +26,23 @@ void bitmma_prepared_destroy(bitmma_prepared* prepared) { delete prepared; }
 
 bitmma_status bitmma_prepared_get_words(const bitmma_prepared* prepared, bitmma_warp_words* words) {
   return guarded([&] {
-    const WarpWords& from = given(prepared, "prepared").value.words();
-    given(words, "words") = {.a = from.a,
-                             .b = from.b,
-                             .c = from.c,
-                             .metadata = from.metadata,
-                             .scale_a = from.scale_a,
-                             .scale_b = from.scale_b,
-                             .d = from.d};
+    const WarpWords& from = pointee(prepared, "prepared").value.words();
+    pointee(words, "words") = {.a = from.a,
+                               .b = from.b,
+                               .c = from.c,
+                               .metadata = from.metadata,
+                               .scale_a = from.scale_a,
+                               .scale_b = from.scale_b,
+                               .d = from.d};
   });
 }
 
 bitmma_status bitmma_prepared_execute(const bitmma_prepared* prepared, int64_t count,
                                       const bitmma_warp_registers* registers, uint32_t* d, int64_t d_stride) {
   return guarded([&] {
-    const bitmma_warp_registers& from = given(registers, "registers");
-    const auto view = [](const bitmma_registers& one) { return RegisterView(one.words, one.stride); };
-    given(prepared, "prepared")
+    const bitmma_warp_registers& from = pointee(registers, "registers");
+    const auto view = [](const bitmma_registers& operand) { return RegisterView(operand.words, operand.stride); };
+    pointee(prepared, "prepared")
         .value.execute_batch(count,
                              {.a = view(from.a),
                               .b = view(from.b),
@@ -56,8 +56,8 @@ bitmma_status bitmma_prepared_execute(const bitmma_prepared* prepared, int64_t c
 
 bitmma_status bitmma_prepared_execute_state(const bitmma_prepared* prepared, bitmma_state* state) {
   return guarded([&] {
-    State& on = given(state, "state").value;
-    given(prepared, "prepared").value.execute(on);
+    State& on = pointee(state, "state").value;
+    pointee(prepared, "prepared").value.execute(on);
   });
 }
 

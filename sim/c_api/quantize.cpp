@@ -23,7 +23,7 @@ const char* bitmma_recipe_name(size_t index) {
 
 bitmma_status bitmma_quantize_get_info(const char* recipe, int64_t rows, int64_t cols, bitmma_quantized_info* info) {
   return guarded([&] {
-    bitmma_quantized_info& to = given(info, "info");
+    bitmma_quantized_info& to = pointee(info, "info");
     const QuantizeRecipe& quantize_recipe = recipe_named(text_given(recipe, "recipe"));
     const QuantizeBlocks blocks = blocks_of(quantize_recipe, extent_of(rows, "rows"), extent_of(cols, "cols"));
     to = {.element = c_format(quantize_recipe.element),
@@ -41,7 +41,7 @@ bitmma_status bitmma_quantize(const char* recipe, const bitmma_matrix* x, const 
                               void* codes, void* scales, float* tensor_scale) {
   return guarded([&] {
     const QuantizeRecipe& quantize_recipe = recipe_named(text_given(recipe, "recipe"));
-    const Matrix from = matrix_given(given(x, "x"), "x");
+    const Matrix from = matrix_given(pointee(x, "x"), "x");
     if (!codes) refuse_null("codes");
     if (!scales) refuse_null("scales");
     if (quantize_recipe.has_two_levels() && !tensor_scale) refuse_null("tensor_scale");

@@ -102,15 +102,15 @@ extern "C" {
 
 bitmma_status bitmma_state_create(bitmma_state** state) {
   return guarded([&] {
-    bitmma_state*& to = given(state, "state");
+    bitmma_state*& to = pointee(state, "state");
     to = new bitmma_state{};
   });
 }
 
 bitmma_status bitmma_state_copy(const bitmma_state* state, bitmma_state** copy) {
   return guarded([&] {
-    bitmma_state*& to = given(copy, "copy");
-    to = new bitmma_state{given(state, "state").value};
+    bitmma_state*& to = pointee(copy, "copy");
+    to = new bitmma_state{pointee(state, "state").value};
   });
 }
 
@@ -118,15 +118,15 @@ void bitmma_state_destroy(bitmma_state* state) { delete state; }
 
 bitmma_status bitmma_instruction_field_count(const bitmma_instruction* instruction, size_t* count) {
   return guarded([&] {
-    size_t& to = given(count, "count");
-    to = fields_of(given(instruction, "instruction").value).size();
+    size_t& to = pointee(count, "count");
+    to = fields_of(pointee(instruction, "instruction").value).size();
   });
 }
 
 bitmma_status bitmma_instruction_field_at(const bitmma_instruction* instruction, size_t index, bitmma_field* field) {
   return guarded([&] {
-    const FieldRules rules = fields_of(given(instruction, "instruction").value);
-    bitmma_field& to = given(field, "field");
+    const FieldRules rules = fields_of(pointee(instruction, "instruction").value);
+    bitmma_field& to = pointee(field, "field");
     if (index >= rules.size()) {
       throw Error(
           {.field = "index", .seen = std::to_string(index), .expected = fmt::format("0..{}", rules.size() - 1)});
@@ -147,13 +147,13 @@ bitmma_status bitmma_instruction_field_at(const bitmma_instruction* instruction,
 }
 
 bitmma_status bitmma_state_set_number(bitmma_state* state, const char* field, uint64_t number) {
-  return guarded([&] { given(state, "state").value.set(field_named(field), number); });
+  return guarded([&] { pointee(state, "state").value.set(field_named(field), number); });
 }
 
 bitmma_status bitmma_state_set_array(bitmma_state* state, const char* field, const void* elements, size_t element_bytes,
                                      size_t rank, const int64_t* extents) {
   return guarded([&] {
-    State& to = given(state, "state").value;
+    State& to = pointee(state, "state").value;
     const Array array = array_of(field, elements, element_bytes, rank, extents);
     if (element_bytes == 1) to.set(array.field, copy_of<uint8_t>(array), array.extents);
     else if (element_bytes == 4) to.set(array.field, copy_of<uint32_t>(array), array.extents);
@@ -164,7 +164,7 @@ bitmma_status bitmma_state_set_array(bitmma_state* state, const char* field, con
 bitmma_status bitmma_state_borrow_array(bitmma_state* state, const char* field, const void* elements,
                                         size_t element_bytes, size_t rank, const int64_t* extents) {
   return guarded([&] {
-    State& to = given(state, "state").value;
+    State& to = pointee(state, "state").value;
     const Array array = array_of(field, elements, element_bytes, rank, extents);
     if (element_bytes == 1) {
       to.borrow(array.field, std::span(static_cast<const uint8_t*>(elements), array.count), array.extents);
@@ -184,13 +184,13 @@ bitmma_status bitmma_state_borrow_array(bitmma_state* state, const char* field, 
 }
 
 bitmma_status bitmma_state_erase(bitmma_state* state, const char* field) {
-  return guarded([&] { given(state, "state").value.erase(field_named(field)); });
+  return guarded([&] { pointee(state, "state").value.erase(field_named(field)); });
 }
 
 bitmma_status bitmma_state_get_array(const bitmma_state* state, const char* field, bitmma_array* array) {
   return guarded([&] {
-    const Buffer& buffer = buffer_named(given(state, "state").value, field);
-    bitmma_array& to = given(array, "array");
+    const Buffer& buffer = buffer_named(pointee(state, "state").value, field);
+    bitmma_array& to = pointee(array, "array");
     if (info(buffer.field()).is_number) {
       throw Error({.code = ViolationCode::wrong_type, .field = field, .seen = "one number", .expected = "an array"});
     }
@@ -204,8 +204,8 @@ bitmma_status bitmma_state_get_array(const bitmma_state* state, const char* fiel
 
 bitmma_status bitmma_state_get_number(const bitmma_state* state, const char* field, uint64_t* number) {
   return guarded([&] {
-    const Buffer& buffer = buffer_named(given(state, "state").value, field);
-    uint64_t& to = given(number, "number");
+    const Buffer& buffer = buffer_named(pointee(state, "state").value, field);
+    uint64_t& to = pointee(number, "number");
     if (!info(buffer.field()).is_number) {
       throw Error({.code = ViolationCode::wrong_type, .field = field, .seen = "an array", .expected = "one number"});
     }
@@ -215,8 +215,8 @@ bitmma_status bitmma_state_get_number(const bitmma_state* state, const char* fie
 
 bitmma_status bitmma_execute(const bitmma_instruction* instruction, const char* target, bitmma_state* state) {
   return guarded([&] {
-    const Instruction& statement = given(instruction, "instruction").value;
-    State& on = given(state, "state").value;
+    const Instruction& statement = pointee(instruction, "instruction").value;
+    State& on = pointee(state, "state").value;
     execute(statement, target ? target_from(target) : default_target(statement), on);
   });
 }

@@ -138,15 +138,15 @@ TargetSet of_gpu(const std::vector<std::string>& words) {
   }
   if (name.empty()) return has_architecture ? legal : TargetSet{};
   const std::string wanted = glued(name);
-  TargetSet found;
+  TargetSet matches;
   for (const GpuNames& row : gpu_names()) {
     for (const std::string& gpu : row.names) {
       std::vector<std::string> own = words_of(gpu);
       std::erase_if(own, is_addition);
-      if (glued(own) == wanted) found = found | TargetSet{row.target};
+      if (glued(own) == wanted) matches = matches | TargetSet{row.target};
     }
   }
-  return found & legal;
+  return matches & legal;
 }
 
 /// "sm_80: A100; sm_86: A2, A40, RTX 30".
@@ -210,26 +210,27 @@ TargetSet targets_meant_by(std::string_view text) {
   };
   if (text.size() > longest_name || text.starts_with('-') || !std::ranges::all_of(text, is_of_names)) return {};
   const std::vector<std::string> words = words_of(text);
-  if (const TargetSet found = of_ptx_name(glued(words)); !found.empty()) return found;
+  if (const TargetSet by_name = of_ptx_name(glued(words)); !by_name.empty()) return by_name;
   const bool is_number = text.find_first_of("-_/") == std::string_view::npos;
-  if (const TargetSet found = is_number ? of_capability(words) : TargetSet{}; !found.empty()) return found;
+  if (const TargetSet by_capability = is_number ? of_capability(words) : TargetSet{}; !by_capability.empty())
+    return by_capability;
   return of_gpu(words);
 }
 
 std::optional<Target> target_meant_by(std::string_view text) {
-  const TargetSet found = targets_meant_by(text);
-  return found == TargetSet{found.first()} ? std::optional(found.first()) : std::nullopt;
+  const TargetSet meaning = targets_meant_by(text);
+  return meaning == TargetSet{meaning.first()} ? std::optional(meaning.first()) : std::nullopt;
 }
 
 Target target_from(std::string_view text, std::string_view field) {
-  const TargetSet found = targets_meant_by(text);
-  if (found == TargetSet{found.first()}) return found.first();
-  const bool is_unknown = found.empty();
+  const TargetSet meaning = targets_meant_by(text);
+  if (meaning == TargetSet{meaning.first()}) return meaning.first();
+  const bool is_unknown = meaning.empty();
   throw Error({.code = ViolationCode::unknown_name,
                .field = std::string(field),
                .seen = shortened(text),
-               .legal = is_unknown ? row_names(targets) : names_of(found),
-               .fix = is_unknown ? suggestion_for(text) : "the name means several GPUs: " + cards_of(found)});
+               .legal = is_unknown ? row_names(targets) : names_of(meaning),
+               .fix = is_unknown ? suggestion_for(text) : "the name means several GPUs: " + cards_of(meaning)});
 }
 
 }  // namespace bitmma

@@ -92,9 +92,9 @@ std::string shortened(std::string_view text, std::size_t most) {
   std::string result;
   while (!text.empty()) {
     const std::size_t bytes = character_bytes(text);
-    const std::string one = shown(text.substr(0, bytes));
-    if (one.size() > most - std::min(most, result.size())) return result + "...";
-    result += one;
+    const std::string character = shown(text.substr(0, bytes));
+    if (character.size() > most - std::min(most, result.size())) return result + "...";
+    result += character;
     text.remove_prefix(bytes == 0 ? 1 : bytes);
   }
   return result;

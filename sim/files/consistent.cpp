@@ -49,7 +49,7 @@ void require_same_copies(const VectorFile& vectors, int threads) {
     violations.push_back(
         {.code = ViolationCode::contradiction,
          .field = fmt::format("{}: tensor {}", vectors.file.path, copy.name),
-         .seen = fmt::format("{} in case {} at ({}, {})", copy.print(copy.said), index, copy.row, copy.col),
+         .seen = fmt::format("{} in case {} at ({}, {})", copy.print(copy.plain), index, copy.row, copy.col),
          .expected =
              fmt::format("{}, which the instruction reads there: {} of {} codes differ, in {} of {}",
                          copy.print(copy.read), codes, copy.of * vectors.cases, cases, counted(vectors.cases, "case")),

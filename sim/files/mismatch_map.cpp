@@ -154,10 +154,10 @@ std::vector<std::string> found_patterns(const MismatchMap& map, const Instructio
   for (int row = 0; row < map.rows; ++row) {
     for (int col = 0; col < map.cols; ++col) {
       const Place place = place_in_tile(places, instruction, row, col);
-      std::visit([&](const auto& one) { hold.add(one); }, place);
+      std::visit([&](const auto& alternative) { hold.add(alternative); }, place);
       if (map.count(row, col) == 0) continue;
       mark(rows, row), mark(cols, col);
-      std::visit([&](const auto& one) { differ.add(one); }, place);
+      std::visit([&](const auto& alternative) { differ.add(alternative); }, place);
     }
   }
   const bool is_mma_result = is_mma(instruction);

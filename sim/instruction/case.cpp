@@ -86,7 +86,7 @@ std::optional<DifferentCopy> difference(std::string_view name, const std::option
     for (int col = 0; col < plain->cols(); ++col) {
       if (plain->code(row, col) == read->code(row, col)) continue;
       if (first.codes++ > 0) continue;
-      first.row = row, first.col = col, first.said = plain->code(row, col), first.read = read->code(row, col);
+      first.row = row, first.col = col, first.plain = plain->code(row, col), first.read = read->code(row, col);
     }
   }
   return first;
@@ -120,7 +120,7 @@ std::vector<Violation> warnings_of(const Case& this_case) {
     violations.push_back(
         {.code = ViolationCode::contradiction,
          .field = fmt::format("tensor {}", copy.name),
-         .seen = fmt::format("{} at ({}, {})", copy.print(copy.said), copy.row, copy.col),
+         .seen = fmt::format("{} at ({}, {})", copy.print(copy.plain), copy.row, copy.col),
          .expected = fmt::format("{}, the values that the instruction reads there", copy.print(copy.read)),
          .fix = fmt::format("{} of {} elements differ; the images, registers and Tensor Memory take precedence",
                             copy.codes, copy.of),

@@ -15,7 +15,7 @@ struct DifferentCopy {
   Format format = Format::f32;
   int64_t codes = 0, of = 0;  // number of codes that differ, and of all codes
   int row = 0, col = 0;       // the first code that differs
-  uint64_t said = 0, read = 0;
+  uint64_t plain = 0, read = 0;
 
   /// "0x38be".
   std::string print(uint64_t code) const;

@@ -147,23 +147,23 @@ std::string print(const FieldValue& value) {
 
 const std::vector<InstructionField>& instruction_fields(Family family) {
   static const std::array<std::vector<InstructionField>, 4> all = [] {
-    std::array<std::vector<InstructionField>, 4> found;
-    for (size_t i = 0; i < found.size(); ++i) {
+    std::array<std::vector<InstructionField>, 4> by_family;
+    for (size_t i = 0; i < by_family.size(); ++i) {
       with_struct(static_cast<Family>(i), [&](const auto& alternative) {
         const auto fields = struct_of<std::remove_cvref_t<decltype(alternative)>>(static_cast<Family>(i), {});
         for (const auto& row : family::instruction_fields(alternative)) {
-          found[i].push_back({.name = row.name,
-                              .meaning = row.meaning,
-                              .default_value = row.get(fields),
-                              .words = row.words ? row.words() : std::vector<std::string>{},
-                              .is_format = row.is_format,
-                              .in_descriptor = row.in_descriptor,
-                              .immediate = row.immediate,
-                              .also = row.also});
+          by_family[i].push_back({.name = row.name,
+                                  .meaning = row.meaning,
+                                  .default_value = row.get(fields),
+                                  .words = row.words ? row.words() : std::vector<std::string>{},
+                                  .is_format = row.is_format,
+                                  .in_descriptor = row.in_descriptor,
+                                  .immediate = row.immediate,
+                                  .also = row.also});
         }
       });
     }
-    return found;
+    return by_family;
   }();
   if (static_cast<size_t>(family) < all.size()) return all[static_cast<size_t>(family)];
   throw Error({.field = "family", .seen = fmt::format("{}", static_cast<int>(family)), .expected = "0..3"});

@@ -162,7 +162,7 @@ std::optional<SassListing> scan_sass(std::string_view text) {
     const std::string_view opcode = opcode_of(text_line);
     if (opcode.empty()) continue;
     ++listing.instructions;
-    if (const SassInfo* info = row_of(opcode)) listing.found.push_back(read(opcode, *info, line));
+    if (const SassInfo* info = row_of(opcode)) listing.matrix_instructions.push_back(read(opcode, *info, line));
   }
   if (listing.instructions == 0) return std::nullopt;
   return listing;

@@ -113,9 +113,9 @@ void require_same(std::string_view operation, const NestedMode& result,
   const std::vector<NestedMode> leaves = leaves_of(result);
   const int64_t size = size_of(result);
   for (int64_t index = 0; index < size; ++index) {
-    const int64_t wanted = expected(index), found = offset_at(leaves, index);
-    if (wanted == found) continue;
-    refuse(std::string(operation), fmt::format("index {}: {}, but CuTe's rule gives {}", index, wanted, found),
+    const int64_t wanted = expected(index), offset = offset_at(leaves, index);
+    if (wanted == offset) continue;
+    refuse(std::string(operation), fmt::format("index {}: {}, but CuTe's rule gives {}", index, wanted, offset),
            "operands whose result is a layout: extents and strides must divide each other");
   }
 }
@@ -198,7 +198,7 @@ std::vector<std::pair<NestedMode, int64_t>> by_stride(const NestedMode& mode) {
     sorted.emplace_back(nested_mode, before);
     before = times(before, nested_mode.extent);
   }
-  std::ranges::stable_sort(sorted, {}, [](const auto& one) { return one.first.stride; });
+  std::ranges::stable_sort(sorted, {}, [](const auto& row) { return row.first.stride; });
   return sorted;
 }
 
@@ -419,9 +419,9 @@ constexpr auto rows = std::to_array<OperationRow>({
 // clang-format on
 
 constexpr auto operations = [] {
-  std::array<LayoutOperation, rows.size()> found{};
-  for (size_t i = 0; i < rows.size(); ++i) found[i] = rows[i].operation;
-  return found;
+  std::array<LayoutOperation, rows.size()> list{};
+  for (size_t i = 0; i < rows.size(); ++i) list[i] = rows[i].operation;
+  return list;
 }();
 
 /// Compact strides for a shape; the first mode varies fastest.

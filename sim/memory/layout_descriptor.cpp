@@ -49,7 +49,7 @@ class CanonicalLayoutSearch {
     LayoutDescriptor descriptor;
     if (reasons_.empty()) descriptor = describe();
     DescriptorAnswer answer{.reasons = std::move(reasons_)};
-    if (answer.reasons.empty()) answer.found = std::move(descriptor);
+    if (answer.reasons.empty()) answer.descriptors = std::move(descriptor);
     return answer;
   }
 
@@ -337,13 +337,13 @@ DescriptorAnswer descriptors_of(const CuteLayout& cute, const DescriptorRequest&
   const bool runs_along_rows = step_of(cute.layout.col) != 1 && step_of(cute.layout.row) == 1;
   const Major major = unchecked.major.value_or(runs_along_rows ? Major::mn : Major::k);
   DescriptorAnswer answer = CanonicalLayoutSearch(cute, request, major).run();
-  if (!answer.found && may_be_absolute(cute, request, major)) {
-    answer.found = absolute_descriptors(cute, request);
-    if (answer.found) answer.reasons.clear();
+  if (!answer.descriptors && may_be_absolute(cute, request, major)) {
+    answer.descriptors = absolute_descriptors(cute, request);
+    if (answer.descriptors) answer.reasons.clear();
   }
   if (const std::optional<SharedBytes> shared = shared_bytes_of(cute)) {
     const int64_t last_byte = shared->first_byte + std::max(1, cute.element_bits / 8) - 1;
-    std::vector<Violation>& list = answer.found ? answer.warnings : answer.reasons;
+    std::vector<Violation>& list = answer.descriptors ? answer.warnings : answer.reasons;
     list.push_back(
         {.code = ViolationCode::contradiction,
          .field = "layout",
@@ -352,9 +352,9 @@ DescriptorAnswer descriptors_of(const CuteLayout& cute, const DescriptorRequest&
          .expected =
              fmt::format("separate bytes for every element; {} on bytes of another element",
                          shared->elements == 1 ? "1 element lies" : fmt::format("{} elements lie", shared->elements)),
-         .severity = answer.found ? Severity::warning : Severity::error});
+         .severity = answer.descriptors ? Severity::warning : Severity::error});
   }
-  if (answer.found) append_form_warnings(answer.warnings, cute, major, request.target);
+  if (answer.descriptors) append_form_warnings(answer.warnings, cute, major, request.target);
   return answer;
 }
 
@@ -385,7 +385,7 @@ std::vector<SwizzleUse> swizzle_uses() {
                               .cols = cols,
                               .element_bits = row.element_bits};
         const DescriptorAnswer answer = descriptors_of(cute, {.target = row.target, .major = major});
-        use.reasons = answer.found ? answer.warnings : answer.reasons;
+        use.reasons = answer.descriptors ? answer.warnings : answer.reasons;
         use.is_accepted = use.reasons.empty();
         uses.push_back(std::move(use));
       }

@@ -58,7 +58,9 @@ Loop loop_of(const ElementwiseFunction& function) {
     return [instruction = parse_math_instruction(function.computed_by), is_square = function.operands == 1](
                auto a, auto b, auto results) { compute(instruction, a, is_square ? a : b, {}, results); };
   }
-  return [&one = parse_c_function(print_code(function))](auto a, auto b, auto results) { compute(one, a, b, results); };
+  return [&c_function = parse_c_function(print_code(function))](auto a, auto b, auto results) {
+    compute(c_function, a, b, results);
+  };
 }
 
 }  // namespace

@@ -41,15 +41,15 @@ constexpr Source vllm{"vllm-project/vllm", "main", "014af6b59c3db333ccbbe11b6921
 
 std::vector<QuantizeRecipe> recipes_of(const Source& source, std::string_view path,
                                        std::initializer_list<QuantizeRecipe> rows) {
-  std::vector<QuantizeRecipe> found(rows);
-  for (QuantizeRecipe& row : found) {
+  std::vector<QuantizeRecipe> recipes(rows);
+  for (QuantizeRecipe& row : recipes) {
     row.project = source.project;
     row.version = source.version;
     row.commit = source.commit;
     row.licence = source.licence;
     row.path = path;
   }
-  return found;
+  return recipes;
 }
 
 /// The exponent of the largest number, which OCP's floor rule subtracts.

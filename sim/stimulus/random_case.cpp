@@ -35,8 +35,8 @@ std::vector<uint32_t> words_to_reduce(int64_t count, RandomStream& random) {
 }
 
 std::optional<uint64_t> number_of(const StateNumbers& numbers, Field field) {
-  const auto found = std::ranges::find(numbers, field, [](const auto& one) { return one.first; });
-  return found == numbers.end() ? std::nullopt : std::optional(found->second);
+  const auto number = std::ranges::find(numbers, field, [](const auto& pair) { return pair.first; });
+  return number == numbers.end() ? std::nullopt : std::optional(number->second);
 }
 
 /// The number of columns that an ld or st of the shape touches, counted from its address.
@@ -53,10 +53,10 @@ int columns_of(const TmemMove& move) {
 /// The number of columns that one repetition of the shape touches: a power of two.
 int columns_of_one(const TmemMove& move) {
   if (!move.has_registers()) return move.kind == MoveKind::cp ? move.shape().row_bytes / 4 : shift_columns;
-  TmemMove one = move;
-  one.ldst.num = 1;
-  one.half_split_offset = 0;
-  return columns_of(one);
+  TmemMove repetition = move;
+  repetition.ldst.num = 1;
+  repetition.half_split_offset = 0;
+  return columns_of(repetition);
 }
 
 /// Sets the source of a cp: any place inside the swizzle pattern, with or without padding between groups of eight rows.

@@ -40,7 +40,7 @@ Report describe(const SurveyFinding& finding, Target target) {
   Report report{{"unit", finding.unit},
                 {"asked", print(finding.ask)},
                 {"verdict", print(finding.verdict)},
-                {"found", finding.found},
+                {"found", finding.answer},
                 {"details", finding.details},
                 {"outputs", finding.outputs},
                 {"mismatches", finding.mismatches},
@@ -52,7 +52,7 @@ Report describe(const SurveyFinding& finding, Target target) {
 void add_finding(Report& report, const SurveyFinding& finding) {
   report.add_text("");
   report.add_text(fmt::format("{}  {}", print(finding.verdict), finding.unit), tone_of(finding.verdict));
-  report.add_text("    " + finding.found);
+  report.add_text("    " + finding.answer);
   if (finding.outputs > 0) {
     report.add_text(
         fmt::format("    {}, {} differ from the model", counted(finding.outputs, "output"), finding.mismatches));
@@ -110,7 +110,7 @@ void add_contradictions(Report& report, const std::vector<ReadSurvey>& surveys) 
     if (survey.report.is_rehearsal()) continue;
     for (const SurveyFinding& finding : survey.findings) {
       if (finding.verdict == SurveyVerdict::confirmed || finding.verdict == SurveyVerdict::refuted)
-        by_unit[{survey.report.target, finding.unit}][finding.found].append(fmt::format(" {}", survey.report.gpu));
+        by_unit[{survey.report.target, finding.unit}][finding.answer].append(fmt::format(" {}", survey.report.gpu));
     }
   }
   for (const auto& [unit, answers] : by_unit) {

@@ -31,7 +31,7 @@ struct Reading {
 /// For a report whose cases another version generated, or whose file was modified.
 void call_unreadable(SurveyFinding& finding, std::string why) {
   finding.verdict = SurveyVerdict::unreadable;
-  finding.found = std::move(why);
+  finding.answer = std::move(why);
 }
 
 /// Records that are not units of the report's target.
@@ -93,10 +93,10 @@ void read_rule(const Reading& reading) {
   }
   if (observations->empty()) {
     finding.verdict = SurveyVerdict::undecided;
-    finding.found = "no cases";
+    finding.answer = "no cases";
     return;
   }
-  finding.found = print_rule(row);
+  finding.answer = print_rule(row);
   finding.verdict = SurveyVerdict::confirmed;
   const auto leave_open = [&](std::string_view why) {
     finding.verdict = SurveyVerdict::undecided;
@@ -112,7 +112,7 @@ void read_rule(const Reading& reading) {
     leave_open("some cases with which every search begins are missing");
     if (finding.mismatches > 0) {
       finding.verdict = SurveyVerdict::unknown;
-      finding.found = "not the rule of the row";
+      finding.answer = "not the rule of the row";
     }
   } else if (reading.search || finding.mismatches > 0) {
     finding.searched = true;
@@ -123,17 +123,17 @@ void read_rule(const Reading& reading) {
       leave_open("other cases would distinguish the remaining rules");
     if (finding.mismatches == 0 && result.rule != row) {  // the search must find the row if it gives every bit
       finding.verdict = SurveyVerdict::undecided;
-      finding.found = result.rule ? print_rule(*result.rule) : "no rule of the search";
+      finding.answer = result.rule ? print_rule(*result.rule) : "no rule of the search";
     }
     if (finding.mismatches > 0) {
       const bool is_known = result.rule || !result.contradictions.empty();
       finding.verdict = is_known ? SurveyVerdict::refuted : SurveyVerdict::unknown;
-      finding.found = result.rule ? print_rule(*result.rule)
-                      : is_known  ? "another rule for facts that the instruction itself defines"
-                      : result.nearest
-                          ? fmt::format("no rule of the search; the nearest, {}, misses {} of {} outputs",
-                                        print_rule(*result.nearest), result.nearest_mismatches, result.outputs)
-                          : "no rule of the search";
+      finding.answer = result.rule ? print_rule(*result.rule)
+                       : is_known  ? "another rule for facts that the instruction itself defines"
+                       : result.nearest
+                           ? fmt::format("no rule of the search; the nearest, {}, misses {} of {} outputs",
+                                         print_rule(*result.nearest), result.nearest_mismatches, result.outputs)
+                           : "no rule of the search";
       finding.details = differences(row, result);
     }
     add_open_facts(finding, "open: ", result.facts);
@@ -219,7 +219,7 @@ void read_random(const Reading& reading) {
           : "random cases differ from this version's model, but did not differ from the model of the report's version");
   if (finding.verdict == SurveyVerdict::confirmed || finding.verdict == SurveyVerdict::undecided) {
     finding.verdict = SurveyVerdict::unknown;
-    if (reading.unit.ask == SurveyAsk::rule) finding.found += ", but not for random cases";
+    if (reading.unit.ask == SurveyAsk::rule) finding.answer += ", but not for random cases";
   }
 }
 
@@ -258,13 +258,13 @@ void read_question(const Reading& reading) {
   const bool ours = !fitting.empty() && fitting.front() == question.answers.front().text;
   if (fitting.empty()) {
     finding.verdict = SurveyVerdict::unknown;
-    finding.found = "none of the known answers";
+    finding.answer = "none of the known answers";
   } else if (fitting.size() > 1) {
     finding.verdict = SurveyVerdict::undecided;
-    finding.found = fmt::format("{}", fmt::join(fitting, "; or "));
+    finding.answer = fmt::format("{}", fmt::join(fitting, "; or "));
   } else {
     finding.verdict = ours ? SurveyVerdict::confirmed : SurveyVerdict::refuted;
-    finding.found = std::string(fitting.front());
+    finding.answer = std::string(fitting.front());
     if (!ours) finding.details.push_back(fmt::format("the model says: {}", question.answers.front().text));
   }
 }
@@ -298,9 +298,9 @@ SurveyFinding finding_of(const SurveyReport& report, const SurveyUnit& unit, boo
   if (is_mma(unit.instruction)) finding.row = row ? *row : model_for(unit.instruction, unit.target);
   const SurveyRecord* record = report.find(unit.name);
   if (!record || record->end != SurveyEnd::answered) {
-    finding.found = !record                   ? "no record"
-                    : record->message.empty() ? std::string(print(record->end))
-                                              : fmt::format("{}: {}", print(record->end), printable(record->message));
+    finding.answer = !record                   ? "no record"
+                     : record->message.empty() ? std::string(print(record->end))
+                                               : fmt::format("{}: {}", print(record->end), printable(record->message));
     return finding;
   }
   if (record->instruction != instruction_text(unit)) {
@@ -316,8 +316,8 @@ SurveyFinding finding_of(const SurveyReport& report, const SurveyUnit& unit, boo
   } catch (const Error& error) {
     call_unreadable(finding, error.what());
   }
-  if (unit.ask == SurveyAsk::bits && finding.found.empty())
-    finding.found = finding.mismatches == 0 ? "all bits equal the model's" : "bits differ from the model's";
+  if (unit.ask == SurveyAsk::bits && finding.answer.empty())
+    finding.answer = finding.mismatches == 0 ? "all bits equal the model's" : "bits differ from the model's";
   return finding;
 }
 

@@ -89,7 +89,7 @@ std::string TemporaryFolder::file(int64_t number) const {
 }
 
 std::string UnitEnd::why_no_file(const std::string& error) const {
-  if (!said.empty()) return said;
+  if (!error_text.empty()) return error_text;
   return exit_code != 0 ? fmt::format("its process ended with exit code {}", exit_code)
                         : fmt::format("its process wrote no report: {}", error);
 }
@@ -98,7 +98,7 @@ UnitEnd run_unit_process(const std::vector<std::string>& command, double seconds
   const std::string errors = path + ".errors";
   const auto start = Clock::now();
   const ChildEnd ended = run_child(command, seconds, errors);
-  UnitEnd unit{.exit_code = ended.exit_code, .said = text_of(errors)};
+  UnitEnd unit{.exit_code = ended.exit_code, .error_text = text_of(errors)};
   unit.seconds = seconds_since(start);
   if (ended.timed_out) {
     unit.end = SurveyEnd::timed_out;

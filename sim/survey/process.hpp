@@ -42,8 +42,8 @@ struct UnitDevice {
 struct UnitEnd {
   SurveyEnd end = SurveyEnd::answered;  // answered: it exited by itself. It may still have written no file
   int exit_code = 0;
-  std::string why = {};   // set if the process did not exit by itself
-  std::string said = {};  // its stderr output
+  std::string why = {};         // set if the process did not exit by itself
+  std::string error_text = {};  // its stderr output
   double seconds = 0;
 
   /// The message for a process whose file cannot be read.

@@ -71,8 +71,8 @@ TEST_CASE("the findings of a file are listed once, with the number of their case
   const std::vector<uint8_t> nans(a.bytes.size(), 0xFF);
   vectors.file.set(Tensor::from_bytes("a_regs", a.dtype, a.shape, nans));
   vectors.file.erase("a");
-  const std::vector<LintFinding> found = lint(vectors);
-  REQUIRE(found.size() == 1);
-  CHECK(found[0].finding.field == "A values");
-  CHECK(found[0].cases == 2);
+  const std::vector<LintFinding> findings = lint(vectors);
+  REQUIRE(findings.size() == 1);
+  CHECK(findings[0].finding.field == "A values");
+  CHECK(findings[0].cases == 2);
 }

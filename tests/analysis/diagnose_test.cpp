@@ -206,9 +206,9 @@ TEST_CASE("two faults together are found where one does not explain", "[long]") 
     REQUIRE(!diagnosis.findings.empty());
     CHECK(diagnosis.findings.front().explains_all);
     const auto both = std::ranges::find_if(diagnosis.findings, [&](const Finding& finding) {
-      std::set<std::string> found;
-      for (const Fault& fault : finding.faults) found.insert(fault.id);
-      return found == std::set(ids.begin(), ids.end());
+      std::set<std::string> fault_ids;
+      for (const Fault& fault : finding.faults) fault_ids.insert(fault.id);
+      return fault_ids == std::set(ids.begin(), ids.end());
     });
     REQUIRE(both != diagnosis.findings.end());
     CHECK(both->explains_all);
@@ -438,11 +438,11 @@ TEST_CASE("TMA without swizzle is found in a whole tile: every swizzle and major
                    wrong_b = along_k ? transposed(read_swizzled(transposed(b), span)) : read_swizzled(b, span);
       const std::string id = std::string(".tile.") + (along_k ? "k." : "mn.") + std::to_string(span) + ".linear";
       for (const auto& [x, y] : {std::pair(true, true), std::pair(true, false), std::pair(false, true)}) {
-        const Diagnosis found = diagnose(cases, std::array{d_of_tile(tile, x ? wrong_a : a, y ? wrong_b : b)});
+        const Diagnosis diagnosis = diagnose(cases, std::array{d_of_tile(tile, x ? wrong_a : a, y ? wrong_b : b)});
         INFO(id << ", A " << x << ", B " << y);
-        REQUIRE(!found.findings.empty());
-        CHECK(found.findings.front().explains_all);
-        const bool is_named = std::ranges::any_of(found.findings, [&](const Finding& finding) {
+        REQUIRE(!diagnosis.findings.empty());
+        CHECK(diagnosis.findings.front().explains_all);
+        const bool is_named = std::ranges::any_of(diagnosis.findings, [&](const Finding& finding) {
           std::set<std::string> ids;
           for (const Fault& fault : finding.faults) ids.insert(fault.id);
           return finding.explains_all && (!x || ids.contains("a" + id)) && (!y || ids.contains("b" + id)) &&
@@ -472,9 +472,9 @@ int planted_and_found(const Case& tile, int every) {
     }
     if (*wrong == truth) continue;
     ++planted;
-    const Diagnosis found = diagnose(cases, std::array{*wrong}, {.max_findings = 100, .pairs = false});
+    const Diagnosis diagnosis = diagnose(cases, std::array{*wrong}, {.max_findings = 100, .pairs = false});
     INFO(fault.id);
-    CHECK(rank_of(found, fault.id) == 1);
+    CHECK(rank_of(diagnosis, fault.id) == 1);
   }
   return planted;
 }
@@ -571,11 +571,11 @@ TEST_CASE("an instruction descriptor with another M or N is named, not a stride"
       cases.push_back(random_case(row.right, default_target(row.right), {}, Distribution::normal, 1, i));
       wrong.push_back(wrong_d(cases.back(), row.wrong));
     }
-    const Diagnosis found = diagnose(cases, wrong);
-    REQUIRE(!found.findings.empty());
-    CHECK(found.findings.front().explains_all);
-    CHECK(rank_of(found, row.id) == 1);
-    CHECK(found.findings.front().faults.front().id == row.id);
+    const Diagnosis diagnosis = diagnose(cases, wrong);
+    REQUIRE(!diagnosis.findings.empty());
+    CHECK(diagnosis.findings.front().explains_all);
+    CHECK(rank_of(diagnosis, row.id) == 1);
+    CHECK(diagnosis.findings.front().faults.front().id == row.id);
   }
 }
 
@@ -606,10 +606,10 @@ TEST_CASE("a whole tile computed with another M or N is what its instructions le
     const std::array cases{tile};
     INFO(id);
     CHECK(faulty_d(cases, 0, std::array{std::string(id)}) == wrong);
-    const Diagnosis found = diagnose(cases, std::array{wrong});
-    REQUIRE(!found.findings.empty());
-    CHECK(found.findings.front().explains_all);
-    CHECK(found.findings.front().faults.front().id == id);
+    const Diagnosis diagnosis = diagnose(cases, std::array{wrong});
+    REQUIRE(!diagnosis.findings.empty());
+    CHECK(diagnosis.findings.front().explains_all);
+    CHECK(diagnosis.findings.front().faults.front().id == id);
   }
 }
 
@@ -630,14 +630,14 @@ TEST_CASE("units of whole rows that one side swizzles are found in an image that
       changed.before.set(Field::smem, std::move(image), {bytes});
       wrong.push_back(computed_d(changed));
     }
-    const Diagnosis found = diagnose(cases, wrong);
+    const Diagnosis diagnosis = diagnose(cases, wrong);
     INFO(a << b);
-    REQUIRE(!found.findings.empty());
-    CHECK(found.findings.front().explains_all);
-    CHECK(found.findings.front().faults.front().id == (a ? "a.units.none" : "b.units.none"));
-    CHECK(found.findings.front().faults.back().id == (b ? "b.units.none" : "a.units.none"));
+    REQUIRE(!diagnosis.findings.empty());
+    CHECK(diagnosis.findings.front().explains_all);
+    CHECK(diagnosis.findings.front().faults.front().id == (a ? "a.units.none" : "b.units.none"));
+    CHECK(diagnosis.findings.front().faults.back().id == (b ? "b.units.none" : "a.units.none"));
     // Both faults of the pair have the same fix; it is printed once.
-    const std::string text = print(describe(found, {}, cases[0].instruction));
+    const std::string text = print(describe(diagnosis, {}, cases[0].instruction));
     const size_t at = text.find("look at: the swizzle of the TMA map");
     REQUIRE(at != std::string::npos);
     CHECK(text.find("look at: ", at + 1) == std::string::npos);
@@ -651,11 +651,11 @@ TEST_CASE("all cases are compared, and the fault is searched in wrong ones") {
     cases.push_back(random_case(instruction, Target::sm_90a, {}, Distribution::normal, 3, i));
   std::vector<Matrix> wrong = truth_of(cases);
   wrong[4] = faulty_d(cases, 4, std::array{std::string("c.cleared")});
-  const Diagnosis found = diagnose(cases, wrong);
-  CHECK(found.cases == 6);
-  CHECK(found.wrong_cases == 1);
-  CHECK(found.searched_cases == 1);
-  REQUIRE(!found.findings.empty());
-  CHECK(found.findings.front().faults.front().id == "c.cleared");
-  CHECK(found.findings.front().explains_all);
+  const Diagnosis diagnosis = diagnose(cases, wrong);
+  CHECK(diagnosis.cases == 6);
+  CHECK(diagnosis.wrong_cases == 1);
+  CHECK(diagnosis.searched_cases == 1);
+  REQUIRE(!diagnosis.findings.empty());
+  CHECK(diagnosis.findings.front().faults.front().id == "c.cleared");
+  CHECK(diagnosis.findings.front().explains_all);
 }

@@ -8,42 +8,42 @@
 using namespace bitmma;
 
 TEST_CASE("a report keeps the order of its members") {
-  Report found{{"descriptor", "0x40"}, {"fields", {{"start_address", 0}, {"swizzle", 2}}}};
-  found.add("word", uint64_t{18446744073709551615u});
-  found.add("legal", std::vector<std::string>{"16", "32"});
-  found.add("error_ulp", std::optional<double>{});
-  found.add("exact", true);
-  CHECK(to_json(found) ==
+  Report report{{"descriptor", "0x40"}, {"fields", {{"start_address", 0}, {"swizzle", 2}}}};
+  report.add("word", uint64_t{18446744073709551615u});
+  report.add("legal", std::vector<std::string>{"16", "32"});
+  report.add("error_ulp", std::optional<double>{});
+  report.add("exact", true);
+  CHECK(to_json(report) ==
         R"({"descriptor":"0x40","fields":{"start_address":0,"swizzle":2},"word":18446744073709551615,)"
         R"("legal":["16","32"],"error_ulp":null,"exact":true})");
 }
 
 TEST_CASE("a report prints its lines, then those of its elements, in colours where they are wanted") {
-  Report found = Report::list();
-  found.add_text("a heading\n").append(Report(1).add_text("all are the same", Tone::good));
-  CHECK(print(found) == "a heading\nall are the same\n");
-  CHECK(print(found, true) == "a heading\n\033[32mall are the same\033[0m\n");
-  CHECK(to_json(found) == "[1]");
+  Report report = Report::list();
+  report.add_text("a heading\n").append(Report(1).add_text("all are the same", Tone::good));
+  CHECK(print(report) == "a heading\nall are the same\n");
+  CHECK(print(report, true) == "a heading\n\033[32mall are the same\033[0m\n");
+  CHECK(to_json(report) == "[1]");
 }
 
 TEST_CASE("no text in a report reaches a terminal as a command") {
   const std::string hostile = "\x1b[2J\xc2\x9b\x7f\r\b";
-  Report found{{"name", hostile}, {hostile, 1}};
-  found.add_text(hostile, Tone::good).add_text({{"name", "n"}, {hostile, "1"}});
-  const std::string text = print(found), json = to_json(found, 2);
+  Report report{{"name", hostile}, {hostile, 1}};
+  report.add_text(hostile, Tone::good).add_text({{"name", "n"}, {hostile, "1"}});
+  const std::string text = print(report), json = to_json(report, 2);
   for (const std::string& printed : {text, json}) {
     CHECK(printed.find_first_of("\x1b\x7f\r\b") == std::string::npos);
     CHECK(printed.find("\xc2\x9b") == std::string::npos);
   }
   CHECK_THAT(json, ContainsSubstring(R"("\u001b[2J\u009b\u007f\r\b")"));
-  const std::string colored = print(found, true);
+  const std::string colored = print(report, true);
   CHECK(std::ranges::count(colored, '\x1b') == 2);  // its own colour
   CHECK(to_json(Report("\xc3\xa9 \xc2\xa0")) == "\"\xc3\xa9 \xc2\xa0\"");
 }
 
 TEST_CASE("a table of a report has aligned columns, numbers to the right") {
-  const Report found = Report().add_text({{"count", "name"}, {"12", "wgmma"}, {"3", "mma"}});
-  CHECK(print(found) == "count  name\n   12  wgmma\n    3  mma\n");
+  const Report report = Report().add_text({{"count", "name"}, {"12", "wgmma"}, {"3", "mma"}});
+  CHECK(print(report) == "count  name\n   12  wgmma\n    3  mma\n");
 }
 
 TEST_CASE("rows are members of the tree and lines of the text, or one of both") {
@@ -89,13 +89,13 @@ TEST_CASE("warnings in a report are lines and data") {
 }
 
 TEST_CASE("update replaces members in place and adds new ones at the end") {
-  Report found{{"a", 1}, {"b", 2}};
-  found.update({{"a", 3}, {"c", 4}});
-  CHECK(found == Report{{"a", 3}, {"b", 2}, {"c", 4}});
-  CHECK(found != Report{{"a", 3}, {"b", 2}, {"c", 5}});
-  REQUIRE(found.find("b"));
-  CHECK(*found.find("b") == Report(2));
-  CHECK(found.find("d") == nullptr);
+  Report report{{"a", 1}, {"b", 2}};
+  report.update({{"a", 3}, {"c", 4}});
+  CHECK(report == Report{{"a", 3}, {"b", 2}, {"c", 4}});
+  CHECK(report != Report{{"a", 3}, {"b", 2}, {"c", 5}});
+  REQUIRE(report.find("b"));
+  CHECK(*report.find("b") == Report(2));
+  CHECK(report.find("d") == nullptr);
 }
 
 TEST_CASE("bytes that are not UTF-8 become U+FFFD in a report's JSON, and no members are an object") {
@@ -106,26 +106,26 @@ TEST_CASE("bytes that are not UTF-8 become U+FFFD in a report's JSON, and no mem
 }
 
 TEST_CASE("the report of a descriptor has the sizes of its fields in bytes, in data and text") {
-  const Report found = describe(SmemWord{.target = Target::sm_90a}, 0x4000004000010000);
-  REQUIRE(found.find("fields"));
-  REQUIRE(found.find("fields")->find("stride_dim_byte_offset"));
-  CHECK(*found.find("fields")->find("stride_dim_byte_offset") == Report(uint64_t{1024}));
-  CHECK_THAT(print(found), Catch::Matchers::StartsWith("0x4000004000010000, shared-memory descriptor of sm_90a\n"));
+  const Report report = describe(SmemWord{.target = Target::sm_90a}, 0x4000004000010000);
+  REQUIRE(report.find("fields"));
+  REQUIRE(report.find("fields")->find("stride_dim_byte_offset"));
+  CHECK(*report.find("fields")->find("stride_dim_byte_offset") == Report(uint64_t{1024}));
+  CHECK_THAT(print(report), Catch::Matchers::StartsWith("0x4000004000010000, shared-memory descriptor of sm_90a\n"));
   CHECK_THROWS_AS(describe(InstructionWord{MmaKind::f16}, 0x108100010), Error);
 }
 
 TEST_CASE("the difference of two words lists the fields that differ, first and second value") {
-  const Report found = describe_difference(SmemWord{}, 0x4000004000010000, 0x4000004000010002);
-  CHECK(to_json(found) ==
+  const Report report = describe_difference(SmemWord{}, 0x4000004000010000, 0x4000004000010002);
+  CHECK(to_json(report) ==
         R"({"difference_from_first":{"start_address":[0,2]},"read_alike":{"k-major":false,"mn-major":false}})");
-  CHECK_THAT(print(found), ContainsSubstring("+2 (+32 bytes)"));
+  CHECK_THAT(print(report), ContainsSubstring("+2 (+32 bytes)"));
   CHECK(to_json(describe_difference(ZeroColumnWord{}, 1, 1)) == R"({"difference_from_first":{}})");
 }
 
 TEST_CASE("PTX text becomes a report for each instruction, a file one report") {
-  const Report found = describe_ptx("wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16");
-  REQUIRE(found.find("x") == nullptr);
-  const auto& all = std::get<Report::List>(found.value);
+  const Report report = describe_ptx("wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16");
+  REQUIRE(report.find("x") == nullptr);
+  const auto& all = std::get<Report::List>(report.value);
   REQUIRE(all.size() == 1);
   REQUIRE(all[0].find("n"));
   CHECK(*all[0].find("n") == Report(64));

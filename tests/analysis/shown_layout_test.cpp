@@ -76,11 +76,11 @@ TEST_CASE("a box has one or two extents of 1 to 65536 elements") {
 TEST_CASE("a tile is atoms side by side at the smallest strides, and a stride without effect is refused") {
   const TileRequest tile{.swizzle = Swizzle::b128, .rows = 64, .cols = 64};
   const DescriptorAnswer answer = descriptors_of(tile_layout(tile));
-  REQUIRE(answer.found);
-  CHECK(answer.found->first.strides.stride_dim_byte_offset == 1024);
+  REQUIRE(answer.descriptors);
+  CHECK(answer.descriptors->first.strides.stride_dim_byte_offset == 1024);
   TileRequest wide = tile;
   wide.sbo = 2048;
-  CHECK(descriptors_of(tile_layout(wide)).found->first.strides.stride_dim_byte_offset == 2048);
+  CHECK(descriptors_of(tile_layout(wide)).descriptors->first.strides.stride_dim_byte_offset == 2048);
   TileRequest staged = tile;
   staged.stages = 3;
   CHECK(tile_layout(staged).stages() == 3);

@@ -45,9 +45,9 @@ TEST_CASE("120,000 published outputs of eight GPUs from Volta to Blackwell are w
           "[rule:fused-sum][rule:fp8-13-bits][rule:output-rounding][rule:steps]") {
   std::map<std::string, int> outputs;
   for (const PublishedGroup& group : test::matlab_groups()) {
-    const test::Mismatches found = mismatches_of(group.model, group);
-    INFO(group.name << ", first mismatch: " << found.first);
-    CHECK(found.count == 0);
+    const test::Mismatches mismatches = mismatches_of(group.model, group);
+    INFO(group.name << ", first mismatch: " << mismatches.first);
+    CHECK(mismatches.count == 0);
     outputs[group.name] += group.outputs();
   }
   CHECK(outputs == all_outputs());

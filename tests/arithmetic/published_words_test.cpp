@@ -12,9 +12,9 @@ TEST_CASE("all 77 published words of a B200 are reproduced, dense, sparse and bl
   std::map<std::string, int> words_of;
   int words = 0;
   for (const PublishedGroup& group : test::b200_groups()) {
-    const test::Mismatches found = mismatches_of(group.model, group);
-    INFO(group.name << ": " << found.first);
-    CHECK(found.count == 0);
+    const test::Mismatches mismatches = mismatches_of(group.model, group);
+    INFO(group.name << ": " << mismatches.first);
+    CHECK(mismatches.count == 0);
     const Mma mma = mma_of(group.instruction);
     ++words_of[(mma.sparse ? "sparse " : "") + std::string(info(*mma.kind).name)], ++words;
   }

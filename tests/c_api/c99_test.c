@@ -106,8 +106,8 @@ static void free_file(file_t* file) {
 static const char* tensor(const file_t* file, const char* name) {
   char key[64];
   snprintf(key, sizeof key, "\"%s\"", name);
-  for (const char* found = file->json; (found = strstr(found, key)) != NULL; ++found) {
-    const char* rest = found + strlen(key);
+  for (const char* at = file->json; (at = strstr(at, key)) != NULL; ++at) {
+    const char* rest = at + strlen(key);
     while (*rest == ':' || *rest == ' ') ++rest;
     if (*rest != '{') continue;
     return file->data + strtoll(strchr(strstr(rest, "data_offsets"), '[') + 1, NULL, 10);
@@ -177,10 +177,10 @@ static void test_mma_sync_of_an_h200(void) {
   CHECK_OK(bitmma_mma(mma, NULL, cases, &operands, d, 2));
   CHECK(memcmp(d[0], expected[0], sizeof d[0]) == 0);
   for (int i = 0; i < cases; ++i) {
-    uint32_t one[16 * 8];
+    uint32_t product[16 * 8];
     const bitmma_operands alone = {.a = {.data = a[i]}, .b = {.data = b[0]}, .c = {.data = c[i]}};
-    CHECK_OK(bitmma_mma(mma, NULL, 1, &alone, one, 1));
-    CHECK(memcmp(one, d[i], sizeof one) == 0);
+    CHECK_OK(bitmma_mma(mma, NULL, 1, &alone, product, 1));
+    CHECK(memcmp(product, d[i], sizeof product) == 0);
   }
 
   // The same cases as a machine has them: registers of a warp.
@@ -214,8 +214,8 @@ static void test_mma_sync_of_an_h200(void) {
   CHECK(memcmp(warp_d, d_regs, sizeof warp_d) == 0);
   memcpy(warp_d, c_regs, sizeof warp_d);
   for (int i = 0; i < cases; ++i) {
-    const bitmma_warp_registers one = {.a = {warp_a[i], 0}, .b = {warp_b[i], 0}, .c = {warp_d[i], 0}};
-    CHECK_OK(bitmma_prepared_execute(prepared, 1, &one, warp_d[i], 0));
+    const bitmma_warp_registers registers = {.a = {warp_a[i], 0}, .b = {warp_b[i], 0}, .c = {warp_d[i], 0}};
+    CHECK_OK(bitmma_prepared_execute(prepared, 1, &registers, warp_d[i], 0));
   }
   CHECK(memcmp(warp_d, d_regs, sizeof warp_d) == 0);
   warp.metadata.words = warp_a[0];
@@ -312,14 +312,14 @@ static void test_sparse(void) {
       "mma_sp__ordered_metadata_sync_aligned_m16n8k32_row_col_f32_f16_f16_f32.safetensors");
   bitmma_instruction* mma = NULL;
   CHECK_OK(bitmma_instruction_parse("mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32", &mma));
-  const int64_t four[2] = {32, 4}, one[2] = {32, 1};
+  const int64_t four[2] = {32, 4}, metadata_extents[2] = {32, 1};
   for (int i = 0; i < 9; ++i) {
     bitmma_state* state = NULL;
     CHECK_OK(bitmma_state_create(&state));
     CHECK_OK(bitmma_state_set_array(state, "a_regs", tensor(&file, "a_regs") + i * 512, 4, 2, four));
     CHECK_OK(bitmma_state_set_array(state, "b_regs", tensor(&file, "b_regs") + i * 512, 4, 2, four));
     CHECK_OK(bitmma_state_set_array(state, "c_regs", tensor(&file, "c_regs") + i * 512, 4, 2, four));
-    CHECK_OK(bitmma_state_set_array(state, "metadata", tensor(&file, "metadata") + i * 128, 4, 2, one));
+    CHECK_OK(bitmma_state_set_array(state, "metadata", tensor(&file, "metadata") + i * 128, 4, 2, metadata_extents));
     CHECK_OK(bitmma_execute(mma, "sm_90a", state));
     bitmma_array array;
     CHECK_OK(bitmma_state_get_array(state, "c_regs", &array));
@@ -457,9 +457,9 @@ static void test_gemm_of_an_h100(void) {
 
   // From the bits. One chain alone misses some.
   const bitmma_matrix recorded = {tensor(&file, "d"), BITMMA_F32, 8, 16, 0, 0};
-  int complete = 1, asked = 0;
-  CHECK_OK(bitmma_find_plans_until(&inputs, &recorded, NULL, 1, 0, stop_at_once, &asked, &plans, &complete));
-  CHECK(complete == 0 && asked >= 1);
+  int complete = 1, calls = 0;
+  CHECK_OK(bitmma_find_plans_until(&inputs, &recorded, NULL, 1, 0, stop_at_once, &calls, &plans, &complete));
+  CHECK(complete == 0 && calls >= 1);
   bitmma_plans_destroy(plans);
   CHECK_OK(bitmma_find_plans(&inputs, &recorded, NULL, 0, &plans));
   CHECK(bitmma_plans_count(plans) >= 1);
@@ -503,17 +503,17 @@ static void test_text_and_errors(void) {
   CHECK(strstr(bitmma_last_error(), "k = 8") != NULL && strstr(bitmma_last_error(), "target = sm_80") != NULL);
   const size_t count = bitmma_error_count();
   CHECK(count >= 3);
-  int found = 0;
+  int has_n = 0;
   bitmma_violation violation;
   for (size_t i = 0; i < count; ++i) {
     CHECK_OK(bitmma_error_at(i, &violation));
     if (strcmp(violation.field, "n") != 0) continue;
-    found = 1;
+    has_n = 1;
     CHECK(strcmp(violation.seen, "12") == 0 && strstr(violation.legal, "8..256") != NULL);
     CHECK(strstr(violation.source, "PTX") != NULL && violation.fix != NULL);
     CHECK(strcmp(violation.code, "illegal_value") == 0);
   }
-  CHECK(found);
+  CHECK(has_n);
   CHECK(bitmma_error_at(count, &violation) == BITMMA_ERROR_INVALID && bitmma_error_count() == count);
   CHECK_INVALID(bitmma_instruction_check(mma, "sm_1"), "sm_90a");
   bitmma_instruction_destroy(mma);

@@ -101,9 +101,9 @@ TEST_CASE("bitmma.h has every format by its name, its bytes and its number") {
     const auto format = static_cast<bitmma_format>(row.id);
     CHECK(bitmma_format_name(format) == row.name);
     CHECK(bitmma_format_bytes(format) == static_cast<size_t>(code_bytes(row.id)));
-    bitmma_format found = BITMMA_U32;
-    CHECK(bitmma_format_named(std::string(row.name).c_str(), &found) == BITMMA_OK);
-    CHECK(found == format);
+    bitmma_format result = BITMMA_U32;
+    CHECK(bitmma_format_named(std::string(row.name).c_str(), &result) == BITMMA_OK);
+    CHECK(result == format);
     // More values than one piece has, in every format.
     std::vector<float> values(70000);
     for (size_t i = 0; i < values.size(); ++i) values[i] = i % 3 == 0 ? 1.0f : row.has_zero ? 0.0f : 0.5f;
@@ -319,7 +319,7 @@ TEST_CASE("C quantises a matrix as C++ does, by every recipe") {
   std::vector<float> values(128 * 256);
   for (float& value : values) value = static_cast<float>(static_cast<int>(random.below(4001)) - 2000) / 64;
   const Matrix x = from_floats(Format::f32, 128, 256, values);
-  const bitmma_matrix given{.data = values.data(), .format = BITMMA_F32, .rows = 128, .cols = 256};
+  const bitmma_matrix c_x{.data = values.data(), .format = BITMMA_F32, .rows = 128, .cols = 256};
   size_t recipes = 0;
   for (; const char* const name = bitmma_recipe_name(recipes); ++recipes) {
     INFO(name);
@@ -333,7 +333,7 @@ TEST_CASE("C quantises a matrix as C++ does, by every recipe") {
     const char* const device = info.depends_on_torch_device ? "cpu" : nullptr;
     float* const second = info.has_tensor_scale ? &tensor_scale : nullptr;
     const bool takes_f32 = recipe.inputs.contains(Format::f32);
-    CHECK(bitmma_quantize(name, &given, device, 2, codes.data(), scales.data(), second) ==
+    CHECK(bitmma_quantize(name, &c_x, device, 2, codes.data(), scales.data(), second) ==
           (takes_f32 ? BITMMA_OK : BITMMA_ERROR_INVALID));
     if (!takes_f32) continue;
     const Quantized expected = quantize(recipe, x, device ? TorchDevice::cpu : TorchDevice::cuda);
@@ -397,14 +397,15 @@ TEST_CASE("C computes operators as C++ does") {
     return from_floats(Format::f16, rows, cols, values);
   };
   std::vector<std::vector<uint16_t>> memory;
-  const auto given = [&](const Matrix& matrix) {
+  const auto c_matrix_of = [&](const Matrix& matrix) {
     std::vector<uint16_t>& codes = memory.emplace_back(matrix.size());
     write_codes(matrix, codes.data());
     return bitmma_matrix{.data = codes.data(), .format = BITMMA_F16, .rows = matrix.rows(), .cols = matrix.cols()};
   };
   const Matrix x = random_matrix(5, 70), y = random_matrix(5, 70), weight = random_matrix(1, 70),
                bias = random_matrix(1, 70);
-  const bitmma_matrix c_x = given(x), c_y = given(y), c_weight = given(weight), c_bias = given(bias);
+  const bitmma_matrix c_x = c_matrix_of(x), c_y = c_matrix_of(y), c_weight = c_matrix_of(weight),
+                      c_bias = c_matrix_of(bias);
   std::vector<uint8_t> codes, expected;
   // Room for a result, and the bytes of what C++ gives.
   const auto room_for = [&](const Matrix& matrix) {
@@ -451,7 +452,7 @@ TEST_CASE("C computes operators as C++ does") {
   CHECK(functions == elementwise_functions().size());
 
   const Matrix q = random_matrix(4 * 9, 16), k = random_matrix(2 * 21, 16), v = random_matrix(2 * 21, 16);
-  const bitmma_matrix c_q = given(q), c_k = given(k), c_v = given(v);
+  const bitmma_matrix c_q = c_matrix_of(q), c_k = c_matrix_of(k), c_v = c_matrix_of(v);
   const AttentionShape shape{.heads = 4, .kv_heads = 2, .queries = 9, .keys = 21, .head_size = 16};
   const struct {
     AttentionOptions options;
@@ -572,14 +573,14 @@ TEST_CASE("C's conversions and functions compute in place, and refuse without wr
 
   const uint64_t* const missing[] = {upper, nullptr};
   uint64_t result = 7;
-  for (const auto& [name, count, given] :
+  for (const auto& [name, count, pointers] :
        {std::tuple("cvt.f16.f32", size_t{1}, operands),
         {nullptr, size_t{1}, operands},
         {"cvt.rn.f16.f32", size_t{2}, operands},
         {"cvt.rn.f16x2.f32", size_t{1}, operands},
         {"cvt.rn.f16x2.f32", size_t{2}, missing},
         {"cvt.rn.f16x2.f32", size_t{2}, static_cast<const uint64_t* const*>(nullptr)}}) {
-    CHECK(bitmma_cvt(name, 1, count, given, &result) == BITMMA_ERROR_INVALID);
+    CHECK(bitmma_cvt(name, 1, count, pointers, &result) == BITMMA_ERROR_INVALID);
     CHECK(result == 7);
   }
   CHECK(bitmma_cvt("cvt.rn.f16.f32", 1, 1, operands, nullptr) == BITMMA_ERROR_INVALID);

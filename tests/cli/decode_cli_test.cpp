@@ -90,9 +90,9 @@ TEST_CASE("decode says one thing about one mistake") {
   for (const char* text : {"wgmma.mma_asnyc.sync.aligned.m64n32k16.f32.f16.f16", "wgmma", "mma.m16n8k16",
                            "tcgen05.wait::foo.sync.aligned;", "tcgen05.dealoc.cta_group::1.sync.aligned.b32 r0, 32;",
                            "wgmma.mma_async.sync.aligned.m64n8k16.f23.f16.f16"}) {
-    const std::string said = run({"decode", text}).err;
-    INFO(said);
-    CHECK(std::ranges::count(said, '\n') == 1);
+    const std::string message = run({"decode", text}).err;
+    INFO(message);
+    CHECK(std::ranges::count(message, '\n') == 1);
   }
 }
 
@@ -366,9 +366,9 @@ TEST_CASE("decode takes files of PTX: line, meaning, counts, and code 1 for what
   CHECK_THAT(wrong.out, ContainsSubstring(":2: wgmma") && ContainsSubstring("illegal: n = 12") &&
                             ContainsSubstring("not read: instruction = wmma") && ContainsSubstring("qualifier = .x9") &&
                             !ContainsSubstring("\x1b"));
-  const auto said = nlohmann::json::parse(run({"decode", path, "--json"}).out);
-  CHECK(said["illegal"] == 1);
-  CHECK(said["instructions"][0]["violations"][0]["field"] == "n");
+  const auto report = nlohmann::json::parse(run({"decode", path, "--json"}).out);
+  CHECK(report["illegal"] == 1);
+  CHECK(report["instructions"][0]["violations"][0]["field"] == "n");
   test::write_text(path, "int main() { return 0; }\n");
   CHECK_THAT(run({"decode", path}).out, ContainsSubstring("no tensor-core instruction"));
 }

@@ -50,8 +50,8 @@ TEST_CASE("list shows every legal form with its evidence, and all mnemonics") {
     CHECK(std::any_of(json.begin(), json.end(), [&](const auto& row) { return row["instruction"] == form.name; }));
   }
   for (const auto& row : json) CHECK_FALSE(row["evidence"].get<std::string>().empty());
-  const std::vector<std::string> asked{"--mnemonics"}, of_wgmma{"--mnemonics", "wgmma"};
-  std::istringstream mnemonics(listed(is_whole ? asked : of_wgmma));
+  const std::vector<std::string> of_all{"--mnemonics"}, of_wgmma{"--mnemonics", "wgmma"};
+  std::istringstream mnemonics(listed(is_whole ? of_all : of_wgmma));
   size_t count = 0;
   for (std::string line; std::getline(mnemonics, line); ++count) {
     INFO(line);

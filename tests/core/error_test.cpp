@@ -13,14 +13,14 @@ TEST_CASE("an error prints field, value, what is legal, what to do and the sourc
 }
 
 TEST_CASE("a warning says what was expected, not what is legal, and is otherwise the same line") {
-  const std::vector<Violation> found{
+  const std::vector<Violation> violations{
       {.field = "start_address", .seen = "0x80", .expected = "0x0", .fix = "move it", .source = "PTX"}};
-  CHECK(found[0].severity == Severity::error);
-  const std::vector<Violation> advice = as_warnings(found);
+  CHECK(violations[0].severity == Severity::error);
+  const std::vector<Violation> advice = as_warnings(violations);
   REQUIRE(advice.size() == 1);
   CHECK(advice[0].severity == Severity::warning);
   CHECK(print(advice[0]) == "start_address = 0x80: expected 0x0; move it [PTX]");
-  CHECK(print(found[0]) == "start_address = 0x80: must be 0x0; move it [PTX]");
+  CHECK(print(violations[0]) == "start_address = 0x80: must be 0x0; move it [PTX]");
 }
 
 TEST_CASE("a violation reads as its code says: no quantity is equal to anything") {

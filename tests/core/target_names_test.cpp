@@ -117,9 +117,9 @@ TEST_CASE("every name of the table means its target, and every card of the table
     for (size_t from = 0; from < cards.size();) {
       const size_t end = std::min(cards.find(", ", from), cards.size());
       INFO(cards.substr(from, end - from));
-      const std::optional<Target> found = target_meant_by(cards.substr(from, end - from));
-      REQUIRE(found.has_value());
-      CHECK(info(*found).chip == row.chip);
+      const std::optional<Target> target = target_meant_by(cards.substr(from, end - from));
+      REQUIRE(target.has_value());
+      CHECK(info(*target).chip == row.chip);
       from = end + 2;
     }
   }

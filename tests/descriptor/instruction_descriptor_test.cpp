@@ -326,8 +326,8 @@ TEST_CASE("without a target, bits that only sm_107 has are warned about, each by
   for (const auto& [kind, word, field] : words) {
     INFO(fmt::format("{:#x} {}", word, field));
     const InstructionDescriptor descriptor = decode_instruction_descriptor(kind, word);
-    const auto names = [&, name = std::string(field)](const std::vector<Violation>& found) {
-      return std::ranges::find(found, name, &Violation::field) != found.end();
+    const auto names = [&, name = std::string(field)](const std::vector<Violation>& violations) {
+      return std::ranges::find(violations, name, &Violation::field) != violations.end();
     };
     CHECK(names(warnings(descriptor)));
     CHECK(warnings(descriptor, Target::sm_107a).size() + 1 == warnings(descriptor).size());

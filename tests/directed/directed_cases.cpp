@@ -39,10 +39,10 @@ Format only(const FormatSet& set) {
 }
 
 std::vector<Form> wgmma_forms() {
-  std::vector<Form> found;
-  std::ranges::copy_if(forms(), std::back_inserter(found),
+  std::vector<Form> rows;
+  std::ranges::copy_if(forms(), std::back_inserter(rows),
                        [](const Form& form) { return form.family == Family::wgmma; });
-  return found;
+  return rows;
 }
 
 /// Without logical matrices: the state decides, and the repository stays small.

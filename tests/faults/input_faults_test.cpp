@@ -105,10 +105,10 @@ TEST_CASE("a file that is larger than memory holds is verified, simulated and co
   TensorFile wrong = file;
   wrong.set(Tensor::from_bytes("d_regs", "U32", file.find("d_regs")->shape, std::move(d)));
   write_tensor_file(out, wrong);
-  const Comparison found = verify(read_vector_file(out), 2);
-  CHECK(found.mismatches == 1);
-  REQUIRE(found.first.has_value());
-  CHECK(found.first->case_index == 555);
+  const Comparison comparison = verify(read_vector_file(out), 2);
+  CHECK(comparison.mismatches == 1);
+  REQUIRE(comparison.first.has_value());
+  CHECK(comparison.first->case_index == 555);
   CHECK(compare(vectors, read_vector_file(out)).mismatches == 1);
 }
 

@@ -58,12 +58,12 @@ void print_into(Bytes& in, const Print& call) {
 struct Objects {
   ~Objects() {
     bitmma_instruction_destroy(instruction), bitmma_state_destroy(state), bitmma_plan_destroy(plan),
-        bitmma_plans_destroy(found);
+        bitmma_plans_destroy(plans);
   }
   bitmma_instruction* instruction = nullptr;
   bitmma_state* state = nullptr;
   bitmma_plan* plan = nullptr;
-  bitmma_plans* found = nullptr;
+  bitmma_plans* plans = nullptr;
   std::vector<std::vector<uint64_t>> lent;
 };
 
@@ -266,11 +266,11 @@ void use_plans(Bytes& in, Objects& objects) {
                          .beta = static_cast<float>(between(in, 0, 1)),
                          .relu = between(in, 0, 1)};
   const char* name = bitmma_catalogue_name(in.ConsumeIntegralInRange<std::size_t>(0, 50));
-  bitmma_plans_destroy(objects.found);
-  objects.found = nullptr;
-  checked(bitmma_plans_named(name, &inputs, any_code(in), in.ConsumeBool() ? &call : nullptr, &objects.found));
-  const std::size_t plans_found = bitmma_plans_count(objects.found);
-  require(bitmma_plans_at(objects.found, plans_found) == nullptr, "there are as many plans as are counted");
+  bitmma_plans_destroy(objects.plans);
+  objects.plans = nullptr;
+  checked(bitmma_plans_named(name, &inputs, any_code(in), in.ConsumeBool() ? &call : nullptr, &objects.plans));
+  const std::size_t plans_found = bitmma_plans_count(objects.plans);
+  require(bitmma_plans_at(objects.plans, plans_found) == nullptr, "there are as many plans as are counted");
 }
 
 }  // namespace

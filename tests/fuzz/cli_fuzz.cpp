@@ -326,17 +326,17 @@ void fuzz_one(bitmma::fuzz::Bytes& in) {
   if (!tame(arguments)) return;
   std::ostringstream out, err;
   const int code = cli::run(arguments, {.out = out, .err = err, .color = color, .progress = false});
-  const std::string said = err.str();
-  bool holds = code >= 0 && code <= 2 && (code != 2 || !said.empty());
+  const std::string message = err.str();
+  bool holds = code >= 0 && code <= 2 && (code != 2 || !message.empty());
   // A message of the standard library or of JSON is no answer, and no file's or user's bytes reach a terminal raw.
   for (const std::string_view bare :
        {"std::", "vector::", "basic_string", "[json.exception", "filesystem error", "map::at", "stoi", "stol"}) {
-    holds &= !said.starts_with("error: " + std::string(bare));
+    holds &= !message.starts_with("error: " + std::string(bare));
   }
   const auto is_control = [](char c) { return (c >= 0 && c < ' ' && c != '\n' && c != '\t') || c == '\x7F'; };
-  holds &= is_utf8(said) && (color || std::ranges::none_of(said, is_control));
+  holds &= is_utf8(message) && (color || std::ranges::none_of(message, is_control));
   if (!holds) {
-    std::fprintf(stderr, "exit code %d: %s\narguments:", code, said.c_str());
+    std::fprintf(stderr, "exit code %d: %s\narguments:", code, message.c_str());
     for (const std::string& argument : arguments) std::fprintf(stderr, " '%s'", argument.c_str());
     std::fprintf(stderr, "\n");
   }

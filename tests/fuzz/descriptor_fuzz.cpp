@@ -35,8 +35,8 @@ void smem(Bytes& in, uint64_t word) {
       const int row = between(in, 0, matrix.rows - 1), col = between(in, 0, matrix.cols - 1);
       const SmemPlace place = map.place_of(row, col);
       require(place.byte >= 0 && place.byte < end, "an element is inside what its matrix uses");
-      const auto found = map.elements_at(place.byte);
-      require(std::ranges::find(found, std::pair(row, col)) != found.end(), "the element of a byte is the one");
+      const auto elements = map.elements_at(place.byte);
+      require(std::ranges::find(elements, std::pair(row, col)) != elements.end(), "the element of a byte is the one");
     }
     for (const int per_unit : {1, 8, 16}) (void)map.units(per_unit);
   });

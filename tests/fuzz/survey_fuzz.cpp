@@ -15,13 +15,13 @@ std::vector<State> answer(const Instruction& instruction, Target target, std::sp
 
 const std::vector<SurveyUnit>& units() {
   static const std::vector<SurveyUnit> some = [] {
-    std::vector<SurveyUnit> found;
+    std::vector<SurveyUnit> list;
     for (const SurveyUnit& unit : survey_units(Target::sm_90a)) {
       if (unit.name == "rule: mma.sync.aligned.m16n8k4.row.col.f32.tf32.tf32.f32" ||
           unit.name == "question: undefined metadata, mma.sp")
-        found.push_back(unit);
+        list.push_back(unit);
     }
-    return found;
+    return list;
   }();
   return some;
 }

@@ -127,8 +127,8 @@ TEST_CASE("docs/fp8_accumulation.md has the errors that the plans have") {
         GemmPlan plan = flat_plan(Target::sm_90a, row.type, row.type, Format::f32);
         if (row.promotion > 0) plan.tensor().promotion = Promotion{.every = row.promotion};
         if (row.cuda) plan.chain = CudaCoreChain{};
-        const Accuracy found = accuracy_of(inputs, gemm(plan, inputs, 2), 2);
-        table += fmt::format(" {:.3g} / {:.3g} / {:+.3g} |", found.mean_ulp, found.max_ulp, found.bias_ulp);
+        const Accuracy accuracy = accuracy_of(inputs, gemm(plan, inputs, 2), 2);
+        table += fmt::format(" {:.3g} / {:.3g} / {:+.3g} |", accuracy.mean_ulp, accuracy.max_ulp, accuracy.bias_ulp);
       }
       table += "\n";
     }

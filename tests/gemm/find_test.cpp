@@ -28,11 +28,11 @@ TEST_CASE("plans that are planted are found, or others that give all bits") {
     const Format type = mma_of(plan.tensor().instruction).a;
     GemmInputs inputs{.a = random_matrix(type, 4, 1000, random), .b = random_matrix(type, 1000, 9, random)};
     const Matrix d = gemm(plan, inputs);
-    const PlanSearch found = find_plans(inputs, d, {.threads = 2});
+    const PlanSearch search = find_plans(inputs, d, {.threads = 2});
     INFO(text);
-    REQUIRE_FALSE(found.all_bits.empty());
-    CHECK(found.nearest.empty());
-    CHECK(gemm(found.all_bits.front(), inputs) == d);
+    REQUIRE_FALSE(search.all_bits.empty());
+    CHECK(search.nearest.empty());
+    CHECK(gemm(search.all_bits.front(), inputs) == d);
   }
 }
 
@@ -42,12 +42,12 @@ TEST_CASE("where no plan gives all bits the nearest are shown with what they mis
                           .b = random_matrix(Format::f16, 64, 8, random)};
   Matrix d = gemm(flat_plan(Target::sm_90a, Format::f16, Format::f16, Format::f32), inputs);
   for (int row = 0; row < 4; ++row) d(row, 5) ^= 0x400;
-  const PlanSearch found = find_plans(inputs, d);
-  CHECK(found.all_bits.empty());
-  REQUIRE_FALSE(found.nearest.empty());
-  CHECK(found.nearest.front().differing == 4);
-  CHECK(found.nearest.front().pattern == "all in columns 5..5");
-  CHECK(print_plan(found.nearest.front().plan) == "flat");
+  const PlanSearch search = find_plans(inputs, d);
+  CHECK(search.all_bits.empty());
+  REQUIRE_FALSE(search.nearest.empty());
+  CHECK(search.nearest.front().differing == 4);
+  CHECK(search.nearest.front().pattern == "all in columns 5..5");
+  CHECK(print_plan(search.nearest.front().plan) == "flat");
   CHECK_THROWS_AS(find_plans(inputs, Matrix(Format::f32, 4, 7)), Error);
 }
 
@@ -64,21 +64,21 @@ TEST_CASE("families of plans are counted, measured ones first") {
   const GemmInputs inputs{.a = random_matrix(Format::bf16, 4, 1024, random),
                           .b = random_matrix(Format::bf16, 1024, 8, random)};
   const Matrix d = gemm(flat_plan(Target::sm_90a, Format::bf16, Format::bf16, Format::bf16), inputs);
-  const PlanSearch found = find_plans(inputs, d, {.threads = 2});
-  REQUIRE(found.ambiguous());
-  CHECK(found.end == SearchEnd::complete);
+  const PlanSearch search = find_plans(inputs, d, {.threads = 2});
+  REQUIRE(search.ambiguous());
+  CHECK(search.end == SearchEnd::complete);
   int64_t plans = 0;
   bool measured = true;
-  for (const PlanFamily& family : found.families) {
+  for (const PlanFamily& family : search.families) {
     plans += family.plans;
-    REQUIRE(family.first < std::ssize(found.all_bits));
-    CHECK(print_family(found.all_bits[static_cast<size_t>(family.first)]) == family.name);
+    REQUIRE(family.first < std::ssize(search.all_bits));
+    CHECK(print_family(search.all_bits[static_cast<size_t>(family.first)]) == family.name);
     const bool is_measured = family.evidence && family.evidence->level == EvidenceLevel::measured;
     CHECK((measured || !is_measured));  // none behind one that is not
     measured = is_measured;
   }
-  CHECK(plans == std::ssize(found.all_bits));
-  CHECK(found.families.front().name == "flat");
+  CHECK(plans == std::ssize(search.all_bits));
+  CHECK(search.families.front().name == "flat");
 }
 
 TEST_CASE("a search ends by time, by plans and by its caller, and says which") {
@@ -97,8 +97,8 @@ TEST_CASE("a search ends by time, by plans and by its caller, and says which") {
   CHECK(late.end == SearchEnd::timeout);
   CHECK(late.candidates == 0);
   CHECK(late.untried >= static_cast<int64_t>(usual));
-  int asked = 0;
-  const PlanSearch stopped = find_plans(inputs, d, {.stop = [&] { return ++asked > 10; }});
+  int calls = 0;
+  const PlanSearch stopped = find_plans(inputs, d, {.stop = [&] { return ++calls > 10; }});
   CHECK(stopped.end == SearchEnd::stopped);
   CHECK(stopped.candidates <= 10);
 }
@@ -117,9 +117,9 @@ TEST_CASE("a search of few rows shares sums and judges every plan as gemm does",
       }
       std::erase_if(
           plans, [&, i = size_t{0}](const GemmPlan&) mutable { return i++ % 512 >= static_cast<size_t>(512 / step); });
-      PlanSearch found = try_plans(plans, inputs, d, {.threads = 2});
+      PlanSearch search = try_plans(plans, inputs, d, {.threads = 2});
       REQUIRE_FALSE(same.empty());
-      CHECK(std::ranges::is_permutation(found.all_bits, same));
+      CHECK(std::ranges::is_permutation(search.all_bits, same));
     }
   }
 }
@@ -130,11 +130,11 @@ TEST_CASE("after its time a search names nearest plans from a sample and what it
                           .b = random_matrix(Format::f16, 64, 96, random)};
   Matrix d = gemm(flat_plan(Target::sm_90a, Format::f16, Format::f16, Format::f32), inputs);
   for (int col = 0; col < 96; ++col) d(5, col) ^= 1;
-  const PlanSearch found = find_plans(inputs, d, {.max_plans = 20});
-  REQUIRE_FALSE(found.nearest.empty());
-  CHECK(found.nearest.front().outputs == 64 * 64);
-  CHECK(found.nearest.front().differing >= 1);
-  CHECK(found.untried > 0);
+  const PlanSearch search = find_plans(inputs, d, {.max_plans = 20});
+  REQUIRE_FALSE(search.nearest.empty());
+  CHECK(search.nearest.front().outputs == 64 * 64);
+  CHECK(search.nearest.front().differing >= 1);
+  CHECK(search.untried > 0);
   CHECK(find_plans(inputs, d).nearest.front().outputs == 96 * 96);
 }
 
@@ -199,9 +199,9 @@ TEST_CASE("plans planted at random from the ranges of the help are found", "[lon
     const Format type = mma_of(plan.tensor().instruction).a;
     const GemmInputs inputs{.a = random_matrix(type, 8, 2000, random), .b = random_matrix(type, 2000, 16, random)};
     const Matrix d = gemm(plan, inputs);
-    const PlanSearch found = find_plans(inputs, d, {.threads = 2});
+    const PlanSearch search = find_plans(inputs, d, {.threads = 2});
     INFO(print_json(plan));
-    REQUIRE_FALSE(found.all_bits.empty());
-    CHECK(gemm(found.all_bits.front(), inputs) == d);
+    REQUIRE_FALSE(search.all_bits.empty());
+    CHECK(gemm(search.all_bits.front(), inputs) == d);
   }
 }

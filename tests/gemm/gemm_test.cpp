@@ -307,11 +307,11 @@ TEST_CASE("a part of a product whose operands are too short is refused, never re
     spoil(spoiled);
     CHECK_THAT(refusal_of([&] { part_of(spoiled, rows, cols); }), test::refused(refusal));
   };
-  refused([](GemmInputs& given) { given.bias = Matrix(Format::f32, 1, 3); }, {illegal_value, "columns of bias"});
-  refused([](GemmInputs& given) { given.c = Matrix(Format::f32, 2, 6); }, {illegal_value, "rows of c"});
-  refused([](GemmInputs& given) { given.sfb = Matrix(Format::ue8m0, 1, 2); }, {illegal_value, "columns of sfb"});
-  refused([](GemmInputs& given) { given.rows = {0, 1}; }, {illegal_value, "rows"});
-  refused([](GemmInputs& given) { given.cols = {7}; }, {illegal_value, "cols"});
+  refused([](GemmInputs& spoiled) { spoiled.bias = Matrix(Format::f32, 1, 3); }, {illegal_value, "columns of bias"});
+  refused([](GemmInputs& spoiled) { spoiled.c = Matrix(Format::f32, 2, 6); }, {illegal_value, "rows of c"});
+  refused([](GemmInputs& spoiled) { spoiled.sfb = Matrix(Format::ue8m0, 1, 2); }, {illegal_value, "columns of sfb"});
+  refused([](GemmInputs& spoiled) { spoiled.rows = {0, 1}; }, {illegal_value, "rows"});
+  refused([](GemmInputs& spoiled) { spoiled.cols = {7}; }, {illegal_value, "cols"});
 }
 
 TEST_CASE(
@@ -451,9 +451,9 @@ TEST_CASE("block-scaled products chain the instruction that their scales ask for
     }
     const Matrix d = gemm(plan, inputs);
     CHECK(d == *c);
-    const PlanSearch found = find_plans(inputs, d, {.target = row.target});
-    REQUIRE_FALSE(found.all_bits.empty());
-    CHECK(found.all_bits.front().tensor().instruction == plan.tensor().instruction);
+    const PlanSearch search = find_plans(inputs, d, {.target = row.target});
+    REQUIRE_FALSE(search.all_bits.empty());
+    CHECK(search.all_bits.front().tensor().instruction == plan.tensor().instruction);
     // Without them another instruction would multiply, and scales of another block size are refused.
     GemmInputs odd = inputs;
     odd.sfa = scales(5, blocks + 1);
@@ -485,9 +485,9 @@ TEST_CASE("f64 in slices is added in f64, and found") {
     for (int col = 0; col < 3; ++col)
       CHECK(d.code(row, col) == ieee_add(Format::f64, first.code(row, col), second.code(row, col)));
   }
-  const PlanSearch found = find_plans(inputs, d);
-  REQUIRE_FALSE(found.all_bits.empty());
-  CHECK(gemm(found.all_bits.front(), inputs) == d);
+  const PlanSearch search = find_plans(inputs, d);
+  REQUIRE_FALSE(search.all_bits.empty());
+  CHECK(gemm(search.all_bits.front(), inputs) == d);
 }
 
 TEST_CASE("stream-K is found where some tiles are one chain and the others are cut") {
@@ -500,10 +500,10 @@ TEST_CASE("stream-K is found where some tiles are one chain and the others are c
   inputs.rows = {0, 50, 127, 128, 200, 300, 383, 260}, inputs.cols = {0, 63, 64, 100, 127, 128, 190, 191, 255};
   inputs.whole_m = 384, inputs.whole_n = 256;
   const Matrix d = gemm(plan, inputs);
-  const PlanSearch found = find_plans(inputs, d, {.threads = 2});
-  REQUIRE(found.all_bits.size() == 1);
-  CHECK(found.all_bits.front().regions.size() == 1);
-  CHECK(gemm(found.all_bits.front(), inputs) == d);
+  const PlanSearch search = find_plans(inputs, d, {.threads = 2});
+  REQUIRE(search.all_bits.size() == 1);
+  CHECK(search.all_bits.front().regions.size() == 1);
+  CHECK(gemm(search.all_bits.front(), inputs) == d);
 }
 
 TEST_CASE("f32 inputs are rounded to tf32 as cvt.rn.tf32 and cvt.rna.tf32 do on an H200, NaN included") {

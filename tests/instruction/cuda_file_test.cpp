@@ -13,7 +13,7 @@ std::vector<PtxStatement> statements_of(std::string_view text) { return scan_ptx
 }  // namespace
 
 TEST_CASE("inline PTX is read with the lines of its source: pieces, escapes, raw strings, comments and macros") {
-  const std::vector<PtxStatement> found = statements_of(
+  const std::vector<PtxStatement> statements = statements_of(
       "// asm(\"wgmma.fence.sync.aligned;\")\n"
       "const char* s = \"asm(\\\"wgmma.fence.sync.aligned;\\\")\"; char c = '\"'; int n = 1'000;\n"
       "asm volatile(\n"
@@ -35,10 +35,10 @@ TEST_CASE("inline PTX is read with the lines of its source: pieces, escapes, raw
       {11, "wgmma.wait_group.sync.aligned DEPTH"},
       {12, "wgmma.commit_group.sync.aligned"},
       {13, "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%0}, [%r1]"}};
-  REQUIRE(found.size() == expected.size());
-  for (size_t i = 0; i < found.size(); ++i) {
-    INFO(found[i].text);
-    CHECK(found[i] == expected[i]);
+  REQUIRE(statements.size() == expected.size());
+  for (size_t i = 0; i < statements.size(); ++i) {
+    INFO(statements[i].text);
+    CHECK(statements[i] == expected[i]);
   }
 }
 
@@ -47,9 +47,9 @@ TEST_CASE("every piece of CUDA C++ is read without running past its end") {
       "asm volatile(\"wgmma.fence.sync.aligned;\\n\" R\"x(a)x\" /* c */ // d\n : \"r\"(1)); 'a' \"b\\\"\" R\"(c)\"";
   for (size_t end = 0; end <= text.size(); ++end) {
     for (size_t begin = 0; begin <= end; begin += 7) {
-      const CudaAsm found = asm_of_cuda(std::string_view(text).substr(begin, end - begin));
-      CHECK(found.statements <= 1);
-      CHECK(found.ptx.size() <= text.size());
+      const CudaAsm cuda_asm = asm_of_cuda(std::string_view(text).substr(begin, end - begin));
+      CHECK(cuda_asm.statements <= 1);
+      CHECK(cuda_asm.ptx.size() <= text.size());
     }
   }
   CHECK(asm_of_cuda("__global__ void k() {}").statements == 0);

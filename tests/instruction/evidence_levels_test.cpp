@@ -34,9 +34,9 @@ struct Words {
 std::map<std::string, Words> published_words() {
   std::map<std::string, Words> words;
   const auto add = [&](Target target, const Instruction& instruction, const auto& is_noticed) {
-    Words& found = words[key_of(target, mma_of(instruction))];
+    Words& words_of_key = words[key_of(target, mma_of(instruction))];
     if (model_for(instruction, target).arithmetic != Arithmetic::fused_sum) return;  // exact in any case
-    found.refute_less |= is_noticed(-1), found.refute_more |= is_noticed(+1);
+    words_of_key.refute_less |= is_noticed(-1), words_of_key.refute_more |= is_noticed(+1);
   };
   for (const std::vector<test::PublishedGroup>& groups : {test::matlab_groups(), test::b200_groups()}) {
     for (const test::PublishedGroup& group : groups) {

@@ -137,8 +137,8 @@ TEST_CASE("moves whose words nobody has published say so, and the others do not"
 
 TEST_CASE("every choice of an instruction is said once") {
   for (const Instruction& instruction : all_instructions()) {
-    std::set<Choice> said;
+    std::set<Choice> choices;
     for (const Choice choice : choices_of(instruction, default_target(instruction)))
-      REQUIRE(said.insert(choice).second);
+      REQUIRE(choices.insert(choice).second);
   }
 }

@@ -229,12 +229,12 @@ TEST_CASE("another row of arithmetic can be asked what it would compute") {
   AccumulatorModel wider = model_for(instruction, this_case.target);
   wider.fraction_bits = 25, wider.output_fraction_bits = 23;
   const Operands operands = gather_operands(instruction, this_case.target, this_case.before);
-  const Matrix asked = result_of(instruction, this_case.target, this_case.before, &wider);
-  CHECK(asked == multiply_accumulate(wider, operands));
-  CHECK(asked != result_of(instruction, this_case.target, this_case.before));
+  const Matrix d = result_of(instruction, this_case.target, this_case.before, &wider);
+  CHECK(d == multiply_accumulate(wider, operands));
+  CHECK(d != result_of(instruction, this_case.target, this_case.before));
   State state = this_case.before;
   execute(instruction, this_case.target, state, &wider);
-  CHECK(recorded_result(instruction, state) == asked);
+  CHECK(recorded_result(instruction, state) == d);
 }
 
 TEST_CASE("C is not read when the instruction does not take D as input, NaN there included") {

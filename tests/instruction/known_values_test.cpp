@@ -241,10 +241,10 @@ TEST_CASE("a value that its enumeration does not have is refused with the field,
                          Row{bad_rounding, "rounding"}, Row{bad_vec, "size of the scale vector"},
                          Row{bad_scale, "scale type"}, Row{bad_mma_kind, "kind"}, Row{bad_operation, "collector"},
                          Row{bad_move, "kind"}, Row{bad_shape, "shape"}, Row{bad_format, "source format"}}) {
-    const std::vector<Violation> found = violations_of(row.instruction, Target::sm_100a);
-    REQUIRE(found.size() == 1);
-    CHECK(found.front().field == row.field);
-    CHECK(found.front().seen == "value 200 of an enumeration");
+    const std::vector<Violation> violations = violations_of(row.instruction, Target::sm_100a);
+    REQUIRE(violations.size() == 1);
+    CHECK(violations.front().field == row.field);
+    CHECK(violations.front().seen == "value 200 of an enumeration");
     ask_everything(row.instruction, Target::sm_100a);
     CHECK_THROWS_AS(print(row.instruction), Error);
   }

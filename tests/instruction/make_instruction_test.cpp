@@ -122,9 +122,9 @@ TEST_CASE("a field that an instruction has no use for is refused when it is aske
         continue;
       for (const NamedValue& field : named_fields(base)) {
         const auto code_of = [&](const FieldValue& value) -> std::optional<ViolationCode> {
-          const std::vector<NamedValue> asked{{field.name, value}};
+          const std::vector<NamedValue> values{{field.name, value}};
           try {
-            static_cast<void>(with_used_fields(base, asked));
+            static_cast<void>(with_used_fields(base, values));
           } catch (const Error& error) {
             return error.violations().front().code;
           }
@@ -144,8 +144,8 @@ TEST_CASE("a field that an instruction has no use for is refused when it is aske
     CHECK(refused > 0);
   }
   const auto refuses = [](const std::string& mnemonic, const std::string& field, const FieldValue& value) {
-    const std::vector<NamedValue> asked{{field, value}};
-    CHECK_THROWS_MATCHES(with_used_fields(parse_instruction(mnemonic), asked), Error, test::refused(no_effect, field));
+    const std::vector<NamedValue> values{{field, value}};
+    CHECK_THROWS_MATCHES(with_used_fields(parse_instruction(mnemonic), values), Error, test::refused(no_effect, field));
   };
   refuses("tcgen05.mma.cta_group::1.kind::f16", "scale_type", "ue8m0");
   refuses("tcgen05.mma.cta_group::1.kind::f16", "max_shift", int64_t{0});

@@ -49,13 +49,13 @@ void disturb(State& state, Field field, int count, RandomStream& random) {
 
 /// One target for each rule of addition.
 std::vector<Target> targets_with_rules(const Instruction& instruction) {
-  std::vector<Target> found;
+  std::vector<Target> result;
   std::set<const AccumulatorModel*> rules;
   for (const TargetInfo& row : targets) {
     if (targets_of(instruction).contains(row.id) && rules.insert(&model_for(instruction, row.id)).second)
-      found.push_back(row.id);
+      result.push_back(row.id);
   }
-  return found;
+  return result;
 }
 
 /// Random cases of every distribution, then with some words and with all words at random.

@@ -81,9 +81,9 @@ TEST_CASE("codes narrower than their bytes follow each other in every 16 bytes o
         MapQuestion question{};  // each byte that has one of its bits
         for (const int64_t at : {place.byte * 8 + place.bit, place.byte * 8 + place.bit + bits - 1}) {
           question[2] = at / 8;
-          const std::vector<MapEntry> found = map.elements_at(question);
-          REQUIRE(std::ranges::find(found, entry) != found.end());
-          REQUIRE(found.size() <= 2);
+          const std::vector<MapEntry> entries = map.elements_at(question);
+          REQUIRE(std::ranges::find(entries, entry) != entries.end());
+          REQUIRE(entries.size() <= 2);
         }
       }
     }

@@ -24,24 +24,24 @@ TEST_CASE("a listing of SASS: guards, encodings and brackets are passed over, sh
   REQUIRE(listing);
   CHECK(listing->arch == "sm_90a");
   CHECK(listing->instructions == 10);
-  REQUIRE(listing->found.size() == 8);
-  const auto& found = listing->found;
-  CHECK((found[0].line == 5 && found[0].shape == "m64n128k16" &&
-         found[0].types == std::vector<std::string>{"F32", "BF16"}));
-  CHECK((found[1].shape == "m64n8k16" && found[1].types == std::vector<std::string>{"F16", "F16"}));
-  CHECK(found[2].types == std::vector<std::string>{"F32", "E4M3", "E5M2"});
-  CHECK((found[3].shape == "m16n8k32" && found[3].info->ptx == "mma.sync"));
-  CHECK(found[4].types == std::vector<std::string>{"F32", "TF32"});
-  CHECK((found[5].info->ptx == "ldmatrix" && found[5].shape.empty()));
-  CHECK(found[6].info->ptx == "mbarrier");
-  CHECK((found[7].opcode == "UTCHMMA.2CTA" && found[7].info->name == "UTCHMMA"));
+  REQUIRE(listing->matrix_instructions.size() == 8);
+  const auto& instructions = listing->instructions;
+  CHECK((instructions[0].line == 5 && instructions[0].shape == "m64n128k16" &&
+         instructions[0].types == std::vector<std::string>{"F32", "BF16"}));
+  CHECK((instructions[1].shape == "m64n8k16" && instructions[1].types == std::vector<std::string>{"F16", "F16"}));
+  CHECK(instructions[2].types == std::vector<std::string>{"F32", "E4M3", "E5M2"});
+  CHECK((instructions[3].shape == "m16n8k32" && instructions[3].info->ptx == "mma.sync"));
+  CHECK(instructions[4].types == std::vector<std::string>{"F32", "TF32"});
+  CHECK((instructions[5].info->ptx == "ldmatrix" && instructions[5].shape.empty()));
+  CHECK(instructions[6].info->ptx == "mbarrier");
+  CHECK((instructions[7].opcode == "UTCHMMA.2CTA" && instructions[7].info->name == "UTCHMMA"));
 }
 
 TEST_CASE("what is no listing is none, and no name stands twice in the table") {
   CHECK_FALSE(scan_sass(""));
   CHECK_FALSE(scan_sass("wgmma.fence.sync.aligned; /* HGMMA */\n// /*0000*/ HGMMA.64x8x16.F32 R0 ;\n"));
   CHECK_FALSE(scan_sass("/*0000*/ lower case\n/*00*/ A\n/*zzzz*/ HGMMA\n"));
-  CHECK(scan_sass("  /*0000*/ EXIT ;")->found.empty());
+  CHECK(scan_sass("  /*0000*/ EXIT ;")->matrix_instructions.empty());
   std::set<std::string_view> names;
   for (const SassInfo& row : sass_instructions()) CHECK(names.insert(row.name).second);
 }

@@ -37,17 +37,17 @@ Extents with_extent(const Extents& extents, size_t axis, int64_t extent) {
   return Extents(values);
 }
 
-/// Extents that are not those of `found`: every axis one more, no element, and one axis too many.
-std::vector<Extents> wrong_extents(const FieldRule& rule, const Extents& found) {
+/// Extents that are not those of `extents`: every axis one more, no element, and one axis too many.
+std::vector<Extents> wrong_extents(const FieldRule& rule, const Extents& extents) {
   std::vector<Extents> wrong;
-  for (size_t axis = 0; axis < found.size(); ++axis) {
-    if (rule.extents[axis] != -1) wrong.push_back(with_extent(found, axis, found[axis] + 1));
-    wrong.push_back(with_extent(found, axis, 0));
+  for (size_t axis = 0; axis < extents.size(); ++axis) {
+    if (rule.extents[axis] != -1) wrong.push_back(with_extent(extents, axis, extents[axis] + 1));
+    wrong.push_back(with_extent(extents, axis, 0));
   }
-  std::vector<int64_t> more(found.begin(), found.end());
+  std::vector<int64_t> more(extents.begin(), extents.end());
   more.insert(more.begin(), 1);
   wrong.emplace_back(more);
-  if (found.size() > 1) wrong.push_back({found[0]});
+  if (extents.size() > 1) wrong.push_back({extents[0]});
   return wrong;
 }
 

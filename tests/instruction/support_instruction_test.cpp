@@ -86,10 +86,10 @@ TEST_CASE("what is wrong with them is said by name") {
 
 TEST_CASE("what came with PTX 9.4 says so, where it exists, and that nothing executes it") {
   const auto fields = [](std::string_view text, Target target) {
-    std::string found;
+    std::string names;
     for (const Violation& violation : violations_of(parse_support_instruction(text), target))
-      found += violation.field + " ";
-    return found;
+      names += violation.field + " ";
+    return names;
   };
   const std::string alloc = "tcgen05.alloc.exclusive.cta_group::1.sync.aligned.b32 [d], ";
   CHECK(fields(alloc + "512", Target::sm_100a).empty());

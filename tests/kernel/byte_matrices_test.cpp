@@ -66,7 +66,7 @@ TEST_CASE("ldmatrix.m16n16.trans gives a thread four rows of two columns of byte
     CAPTURE(type);
     const Words two = run(
         fmt::format("ldmatrix.sync.aligned.m16n16.x2.trans.shared.{} {{%r10, %r11, %r12, %r13}}, [%r6];", type), in);
-    const Words one =
+    const Words x1 =
         run(fmt::format("ldmatrix.sync.aligned.m16n16.x1.trans.shared::cta.{} {{%r10, %r11}}, [%r6];", type), in);
     for (size_t thread = 0; thread < 32; ++thread) {
       for (size_t i = 0; i < 16; ++i) {
@@ -75,7 +75,7 @@ TEST_CASE("ldmatrix.m16n16.trans gives a thread four rows of two columns of byte
         const size_t byte = i % 8, v0 = byte % 2, v2 = byte / 2 % 2, v1 = byte / 4;
         const size_t row = v0 + 2 * v2 + 4 * (thread % 4) + 16 * (i / 8), col = thread / 4 + 8 * v1;
         CHECK(two.registers[16 * thread + i] == element(in, row, col, static_cast<size_t>(bits)));
-        if (i < 8) CHECK(one.registers[16 * thread + i] == two.registers[16 * thread + i]);
+        if (i < 8) CHECK(x1.registers[16 * thread + i] == two.registers[16 * thread + i]);
       }
     }
   }
@@ -87,13 +87,13 @@ TEST_CASE("ldmatrix.m8n16 unpacks rows of 16 elements, four to a thread") {
     CAPTURE(type);
     const Words four =
         run(fmt::format("ldmatrix.sync.aligned.m8n16.x4.shared.b8x16.{} {{%r10, %r11, %r12, %r13}}, [%r6];", type), in);
-    const Words one = run(fmt::format("ldmatrix.sync.aligned.m8n16.x1.shared.b8x16.{} {{%r10}}, [%r6];", type), in);
+    const Words x1 = run(fmt::format("ldmatrix.sync.aligned.m8n16.x1.shared.b8x16.{} {{%r10}}, [%r6];", type), in);
     for (size_t thread = 0; thread < 32; ++thread) {
       for (size_t i = 0; i < 16; ++i) {
         // Bit 32 t + 8 i of each matrix, whose rows have 128 bits.
         const size_t row = 8 * (i / 4) + thread / 4, col = 4 * (thread % 4) + i % 4;
         CHECK(four.registers[16 * thread + i] == element(in, row, col, static_cast<size_t>(bits)));
-        if (i < 4) CHECK(one.registers[16 * thread + i] == four.registers[16 * thread + i]);
+        if (i < 4) CHECK(x1.registers[16 * thread + i] == four.registers[16 * thread + i]);
       }
     }
   }
@@ -109,10 +109,10 @@ TEST_CASE("stmatrix.m16n8.trans stores two rows of two columns of bytes of each 
       CHECK(four.memory[128 * (i / 4) + bit / 8] == in[16 * thread + i]);
     }
   }
-  const Words one = run("stmatrix.sync.aligned.m16n8.x1.trans.shared.b8 [%r6], {%r10};", in);
-  CHECK(std::vector(one.memory.begin(), one.memory.begin() + 128) ==
+  const Words x1 = run("stmatrix.sync.aligned.m16n8.x1.trans.shared.b8 [%r6], {%r10};", in);
+  CHECK(std::vector(x1.memory.begin(), x1.memory.begin() + 128) ==
         std::vector(four.memory.begin(), four.memory.begin() + 128));
-  CHECK(std::vector(one.memory.begin() + 128, one.memory.end()) == std::vector(in.begin() + 128, in.end()));
+  CHECK(std::vector(x1.memory.begin() + 128, x1.memory.end()) == std::vector(in.begin() + 128, in.end()));
 }
 
 TEST_CASE("matrices of bytes have the forms that PTX has, from sm_100a on") {

@@ -37,13 +37,13 @@ std::optional<ViolationCode> code_of(std::string_view body) {
       "mov.u32 %r20, words;\nmapa.shared::cluster.u32 %r21, %r20, %r2;\n";
   const PtxEntry kernel(test::module_of(begin + std::string(body)));
   std::vector<uint32_t> words(4);
-  const auto found = test::violation_of([&] {
+  const auto violation = test::violation_of([&] {
     launch(kernel, {.grid = {2, 1, 1},
                     .block = {1, 1, 1},
                     .cluster = std::array<int64_t, 3>{2, 1, 1},
                     .arguments = {memory(words)}});
   });
-  return found ? std::optional(found->code) : std::nullopt;
+  return violation ? std::optional(violation->code) : std::nullopt;
 }
 
 constexpr std::string_view meet = "barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;\n";
@@ -62,11 +62,11 @@ TEST_CASE("blocks of a cluster have ranks in the order x, y, z, and addresses th
 }
 
 TEST_CASE("a cluster's blocks read each other's sums, and add to each other's bins") {
-  const std::vector<float> found = sums(0);
+  const std::vector<float> totals = sums(0);
   for (int i = 0; i < 2; ++i) {
     float exact = 0;
     for (int j = 0; j < 1000; ++j) exact += static_cast<float>((1000 * i + j) % 97) * 0.25F;  // quarters: no rounding
-    CHECK(found[static_cast<size_t>(i)] == exact);
+    CHECK(totals[static_cast<size_t>(i)] == exact);
   }
   std::vector<uint32_t> x(3000), bins(512), expected(512);
   for (size_t i = 0; i < x.size(); ++i) ++expected[(x[i] = static_cast<uint32_t>(i * i)) % 512];

@@ -184,9 +184,9 @@ TEST_CASE("memory instructions: vectors, sign extension, spaces, generic address
       test::module_of(".shared .align 16 .b8 a[16];\nmov.u32 %r5, a;\ncp.async.ca.shared.global [%r5], [%rd1], "
                       "16;\ncp.async.commit_group;\nld.shared.u32 %r10, [%r5];"));
   std::vector<uint32_t> words(8);
-  const auto found = test::violation_of([&] { launch(early, {.arguments = {test::memory(words)}}); });
-  REQUIRE(found);
-  CHECK(found->code == ViolationCode::unwritten_read);
+  const auto violation = test::violation_of([&] { launch(early, {.arguments = {test::memory(words)}}); });
+  REQUIRE(violation);
+  CHECK(violation->code == ViolationCode::unwritten_read);
 }
 
 namespace {

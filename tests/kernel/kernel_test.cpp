@@ -166,12 +166,12 @@ TEST_CASE("faults are named with their thread and line: bounds, alignment, unwri
     });
   };
   const auto check = [&](int which, ViolationCode code, const std::string& thread) {
-    const std::optional<Violation> found = run(which);
-    REQUIRE(found);
-    CHECK(print(found->code) == print(code));
-    CHECK_THAT(found->field, ContainsSubstring("block (0, 0, 0)"));
-    CHECK_THAT(found->field, ContainsSubstring(thread));
-    if (code != ViolationCode::deadlock) CHECK_THAT(found->field, ContainsSubstring("PTX line "));
+    const std::optional<Violation> violation = run(which);
+    REQUIRE(violation);
+    CHECK(print(violation->code) == print(code));
+    CHECK_THAT(violation->field, ContainsSubstring("block (0, 0, 0)"));
+    CHECK_THAT(violation->field, ContainsSubstring(thread));
+    if (code != ViolationCode::deadlock) CHECK_THAT(violation->field, ContainsSubstring("PTX line "));
   };
   check(0, ViolationCode::out_of_bounds, "thread (127, 0, 0)");
   check(1, ViolationCode::misaligned, "thread (1, 0, 0)");

@@ -75,21 +75,21 @@ struct Machine {
 
 /// What a step says.
 std::string outcome(Machine& machine, Run run, size_t warp, const Op& op, Mask mask) {
-  std::string said;
+  std::string text;
   try {
     run(machine.warp(warp), op, mask);
   } catch (const KernelFault& fault) {
-    said =
+    text =
         fmt::format("{} {} {} {} {}", static_cast<int>(fault.code), fault.lane, fault.seen, fault.expected, fault.fix);
   }
   machine.warp(warp).takes_unwritten = false;
   Warnings& warnings = machine.cluster.warnings;
   if (warnings.block_race) machine.forget_blocks();  // after the first warning no use is noted
   for (std::optional<Violation>* warning : {&warnings.same_address, &warnings.block_race, &warnings.shared_race}) {
-    if (*warning) said += fmt::format("; {} {}", (*warning)->field, (*warning)->seen);
+    if (*warning) text += fmt::format("; {} {}", (*warning)->field, (*warning)->seen);
     warning->reset();
   }
-  return said;
+  return text;
 }
 
 /// Addresses of the lanes from one on, as kernels compute them and as they do not.
@@ -171,10 +171,10 @@ TEST_CASE("all lanes at once load, store, fault and warn as they do one by one, 
         op.details = &details;
         op.instruction = random.between(0, instructions - 1);
         const std::string expected = outcome(apart, is_store ? store_by_lanes : load_by_lanes, warp, op, mask),
-                          said = outcome(together, is_store ? store_run() : load_run(), warp, op, mask);
+                          actual = outcome(together, is_store ? store_run() : load_run(), warp, op, mask);
         ++(expected.empty() ? quiet : loud);
         CAPTURE(is_store, details.bytes, parts, is_shared, mask);
-        REQUIRE(said == expected);
+        REQUIRE(actual == expected);
         REQUIRE(together.files == apart.files);
         REQUIRE(together.cta().shared == apart.cta().shared);
         REQUIRE(together.cta().shared_states == apart.cta().shared_states);

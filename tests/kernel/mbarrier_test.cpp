@@ -34,8 +34,8 @@ std::string with_barrier(int count, std::string_view body) {
 }
 
 std::optional<ViolationCode> code_of(const std::string& body) {
-  const auto found = test::violation_of([&] { run_words(body, {0, 0, 0}, 0); });
-  return found ? std::optional(found->code) : std::nullopt;
+  const auto violation = test::violation_of([&] { run_words(body, {0, 0, 0}, 0); });
+  return violation ? std::optional(violation->code) : std::nullopt;
 }
 
 }  // namespace
@@ -210,8 +210,8 @@ TEST_CASE(
     launch_of.arguments = {tensor_map_argument({reinterpret_cast<uint8_t*>(tensor.data()), tensor.size() * 4}, map),
                            memory(at), memory(box), number(512)};
     if (entry.starts_with("load")) launch_of.arguments.push_back(number(1024));
-    const auto found = test::violation_of([&] { launch(test::kernel_of_data("tma.ptx", entry), launch_of); });
-    return found ? std::optional(found->code) : std::nullopt;
+    const auto violation = test::violation_of([&] { launch(test::kernel_of_data("tma.ptx", entry), launch_of); });
+    return violation ? std::optional(violation->code) : std::nullopt;
   };
   CHECK(fault_at("load_2", 4, -3) == std::nullopt);
   CHECK(fault_at("load_2", -8, 7) == std::nullopt);
@@ -253,8 +253,8 @@ TEST_CASE("a kernel makes a tensor map and copies by it, and what is no tensor m
   const std::vector<uint32_t> words = run("");
   for (size_t i = 0; i < words.size(); ++i) REQUIRE(words[i] == (i < 64 ? 14 : 7));
   const auto code = [&](std::string_view change) {
-    const auto found = test::violation_of([&] { run(change); });
-    return found ? std::optional(found->code) : std::nullopt;
+    const auto violation = test::violation_of([&] { run(change); });
+    return violation ? std::optional(violation->code) : std::nullopt;
   };
   CHECK(code("mov.b32 %r4, 5;\nst.shared.b32 [%r20], %r4;\n") == ViolationCode::misaligned);  // the tensor at 5
   CHECK(code("tensormap.replace.tile.rank.shared::cta.b1024.b32 [%r20], 5;\n") == ViolationCode::undefined_by_ptx);

@@ -222,9 +222,9 @@ kernel::PtxInstruction instruction_of(std::string_view statement, std::vector<st
   kernel::Entry& entry = module.entries.front();
   kernel::assign_roles(module, entry, is_of_blackwell(statement) ? Target::sm_100a : Target::sm_90a);
   for (const kernel::Register& reg : entry.registers) registers.push_back(reg.name);
-  const auto found = std::ranges::find(entry.instructions, line_of_statement, &kernel::PtxInstruction::line);
-  REQUIRE(found != entry.instructions.end());
-  return *found;
+  const auto instruction = std::ranges::find(entry.instructions, line_of_statement, &kernel::PtxInstruction::line);
+  REQUIRE(instruction != entry.instructions.end());
+  return *instruction;
 }
 
 std::string effects_of(std::string_view statement) {
@@ -272,10 +272,10 @@ bool folds(std::string_view statement) {
   kernel::Entry& entry = module.entries.front();
   kernel::assign_roles(module, entry, Target::sm_90a);
   const kernel::Entry folded = kernel::folded(entry, Target::sm_90a);
-  const auto found = std::ranges::find(folded.instructions, line_of_statement, &kernel::PtxInstruction::line);
-  if (found == folded.instructions.end()) return true;
-  if (found->row->passes != kernel::Passes::value) return false;
-  const kernel::Operand& from = found->operands.back();
+  const auto instruction = std::ranges::find(folded.instructions, line_of_statement, &kernel::PtxInstruction::line);
+  if (instruction == folded.instructions.end()) return true;
+  if (instruction->row->passes != kernel::Passes::value) return false;
+  const kernel::Operand& from = instruction->operands.back();
   return from.kind == kernel::Operand::Kind::integer;
 }
 

@@ -41,9 +41,9 @@ TEST_CASE("a thread's own way and registers are told, of each width, behind barr
                       "shfl.sync.idx.b32 %r3, %r2, 1, 31, -1;"));  // 22
   const Launch call{.block = {64, 1, 1}, .arguments = {test::memory(words)}};
   const auto lines = [](const std::vector<Kept>& steps) {
-    std::vector<int> found;
-    for (const Kept& kept : steps) found.push_back(kept.line);
-    return found;
+    std::vector<int> numbers;
+    for (const Kept& kept : steps) numbers.push_back(kept.line);
+    return numbers;
   };
   const std::vector<Kept> low = traced(kernel, call, 5), high = traced(kernel, call, 50);
   CHECK(lines(low) == std::vector{11, 12, 13, 15, 16, 21, 22, 23});

@@ -27,17 +27,17 @@ struct Wheels {
   std::vector<int64_t> extents, strides;
 
   std::vector<int64_t> offsets(int64_t count) const {
-    std::vector<int64_t> found, digits(extents.size(), 0);
+    std::vector<int64_t> result, digits(extents.size(), 0);
     for (int64_t i = 0; i < count; ++i) {
       int64_t offset = 0;
       for (size_t d = 0; d < digits.size(); ++d) offset += digits[d] * strides[d];
-      found.push_back(offset);
+      result.push_back(offset);
       for (size_t d = 0; d < digits.size(); ++d) {
         if (++digits[d] < extents[d] || d + 1 == digits.size()) break;  // the last wheel has no end
         digits[d] = 0;
       }
     }
-    return found;
+    return result;
   }
   int64_t size() const {
     int64_t product = 1;
@@ -68,9 +68,9 @@ Wheels any_wheels(RandomStream& random, bool is_compact) {
 }
 
 std::vector<int64_t> offsets_of(const AlgebraLayout& layout) {
-  std::vector<int64_t> found;
-  for (int64_t i = 0; i < layout.size(); ++i) found.push_back(layout(i));
-  return found;
+  std::vector<int64_t> offsets;
+  for (int64_t i = 0; i < layout.size(); ++i) offsets.push_back(layout(i));
+  return offsets;
 }
 
 }  // namespace

@@ -510,9 +510,9 @@ TEST_CASE("ptxas and the table of cvt agree on every target that ptxas knows, bo
   for (const Target target : test::known_to_ptxas(wanted)) {
     const std::vector<char> taken = test::ptxas_takes_statements(declarations, statements, target, known);
     for (size_t i = 0; i < names.size(); ++i) {
-      const auto found = legal.find(names[i]);
-      const bool expected = found != legal.end() && targets_of(*found->second).contains(target) &&
-                            ptx_version_of(*found->second) <= known;
+      const auto row = legal.find(names[i]);
+      const bool expected =
+          row != legal.end() && targets_of(*row->second).contains(target) && ptx_version_of(*row->second) <= known;
       // ptxas 13.0 takes e2m1x2 of f16x2, which PTX 9.1 brought.
       const bool early = known < PtxVersion{9, 1} && names[i].ends_with(".satfinite.e2m1x2.f16x2");
       if (early || expected == (taken[i] != 0)) agreed += expected;

@@ -46,10 +46,10 @@ TEST_CASE("wavefronts are what a count word by word says") {
 
 TEST_CASE("matrices of a tile: a swizzle as wide as its rows has no conflicts") {
   const auto worst = [](const char* text, int bits) {
-    int found = 0;
+    int wavefronts = 0;
     for (const MatrixBankUse& use : matrix_bank_use(map_of(parse_cute(text, bits))))
-      found = std::max(found, use.use.wavefronts);
-    return found;
+      wavefronts = std::max(wavefronts, use.use.wavefronts);
+    return wavefronts;
   };
   CHECK(worst("(64,64):(64,1)", 16) == 8);
   CHECK(worst("Swizzle<3,4,3> o (64,64):(64,1)", 16) == 1);

@@ -18,14 +18,14 @@ struct Example {
 };
 
 /// Where the descriptors find an element: that of the step that holds it.
-int64_t byte_by_steps(const LayoutDescriptor& found, const DescriptorRequest& request, int bits, int64_t row,
+int64_t byte_by_steps(const LayoutDescriptor& layout, const DescriptorRequest& request, int bits, int64_t row,
                       int64_t col) {
-  for (const DescriptorStep& step : found.steps) {
+  for (const DescriptorStep& step : layout.steps) {
     if (step.stage != 0 || row < step.row || row >= step.row + request.instruction_rows || col < step.col ||
         col >= step.col + request.instruction_cols)
       continue;
     const SmemMap map({.descriptor = decode_smem_descriptor(request.target, step.descriptor),
-                       .major = found.major,
+                       .major = layout.major,
                        .element_bits = bits,
                        .rows = static_cast<int>(request.instruction_rows),
                        .cols = static_cast<int>(request.instruction_cols)});
@@ -36,7 +36,7 @@ int64_t byte_by_steps(const LayoutDescriptor& found, const DescriptorRequest& re
 
 std::vector<Violation> reasons_of(const char* text, int bits, const DescriptorRequest& request = {}) {
   const DescriptorAnswer answer = descriptors_of(parse_cute(text, bits), request);
-  return answer.found ? std::vector<Violation>{} : answer.reasons;
+  return answer.descriptors ? std::vector<Violation>{} : answer.reasons;
 }
 
 }  // namespace
@@ -52,20 +52,20 @@ TEST_CASE("the five examples of PTX: parameters, strides and encodings follow fr
        }) {
     INFO(example.cute);
     const DescriptorAnswer answer = descriptors_of(parse_cute(example.cute, example.element_bits));
-    REQUIRE(answer.found);
-    const LayoutDescriptor& found = *answer.found;
-    CHECK(found.major == example.major);
-    CHECK(std::tuple(found.t, found.m, found.k) == std::tuple(example.t, example.m, example.k));
-    CHECK(found.first.strides.leading_dim_byte_offset / 16 == example.lbo_encoded);
-    CHECK(found.first.strides.stride_dim_byte_offset / 16 == example.sbo_encoded);
-    CHECK(found.steps[0].descriptor == encode(found.first));
+    REQUIRE(answer.descriptors);
+    const LayoutDescriptor& layout = *answer.layout;
+    CHECK(layout.major == example.major);
+    CHECK(std::tuple(layout.t, layout.m, layout.k) == std::tuple(example.t, example.m, example.k));
+    CHECK(layout.first.strides.leading_dim_byte_offset / 16 == example.lbo_encoded);
+    CHECK(layout.first.strides.stride_dim_byte_offset / 16 == example.sbo_encoded);
+    CHECK(layout.steps[0].descriptor == encode(layout.first));
   }
 }
 
 TEST_CASE("PTX's second example lies over itself, and the answer says which elements share bytes") {
   const DescriptorAnswer answer = descriptors_of(parse_cute("Swizzle<1,4,3> o ((8,2),(4,4)):((8,64),(1,4))", 32));
-  REQUIRE(answer.found);
-  CHECK_FALSE(answer.found->leading_counts);
+  REQUIRE(answer.descriptors);
+  CHECK_FALSE(answer.descriptors->leading_counts);
   REQUIRE(answer.warnings.size() == 1);
   CHECK(answer.warnings[0].seen == "row 0, k 8 and row 1, k 0 share bytes 0x20-0x23");
 }
@@ -94,15 +94,15 @@ TEST_CASE("every mode, major-ness, width and tile: the descriptors find each ele
           const DescriptorAnswer answer = descriptors_of(read, request);
           INFO(print(cute) << ", " << bits << " bits, " << print(major)
                            << (answer.reasons.empty() ? "" : print(answer.reasons[0])));
-          REQUIRE(answer.found);
-          const LayoutDescriptor& found = *answer.found;
-          CHECK(found.steps.size() == static_cast<size_t>(2 * cols / instruction_k));
-          const Strides& seen = found.first.strides;
-          if (found.stride_counts) CHECK(seen.stride_dim_byte_offset == strides.stride_dim_byte_offset);
-          if (found.leading_counts) CHECK(seen.leading_dim_byte_offset == strides.leading_dim_byte_offset);
+          REQUIRE(answer.descriptors);
+          const LayoutDescriptor& layout = *answer.layout;
+          CHECK(layout.steps.size() == static_cast<size_t>(2 * cols / instruction_k));
+          const Strides& seen = layout.first.strides;
+          if (layout.stride_counts) CHECK(seen.stride_dim_byte_offset == strides.stride_dim_byte_offset);
+          if (layout.leading_counts) CHECK(seen.leading_dim_byte_offset == strides.leading_dim_byte_offset);
           for (const int64_t row : {0, 1, 7, 8, rows / 2 - 1, rows / 2, rows - 1}) {
             for (const int64_t col : {0, 1, instruction_k - 1, instruction_k, cols / 2, cols - 1})
-              REQUIRE(byte_by_steps(found, request, bits, row, col) == read.byte_of(row, col, bits));
+              REQUIRE(byte_by_steps(layout, request, bits, row, col) == read.byte_of(row, col, bits));
           }
           ++layouts;
         }
@@ -115,8 +115,8 @@ TEST_CASE("every mode, major-ness, width and tile: the descriptors find each ele
 TEST_CASE("tiles of CUTLASS: the start goes on by 32 bytes in the atom, then to the next atom and stage") {
   const CuteLayout tile = parse_cute("tile_to_shape(GMMA::Layout_K_SW128_Atom<half_t>{}, Shape<_128,_128,_2>{})", 8);
   const DescriptorAnswer answer = descriptors_of(tile, {.instruction_rows = 64});
-  REQUIRE(answer.found);
-  const std::vector<DescriptorStep>& steps = answer.found->steps;
+  REQUIRE(answer.descriptors);
+  const std::vector<DescriptorStep>& steps = answer.descriptors->steps;
   REQUIRE(steps.size() == 2 * 2 * 8);
   CHECK(steps[0] == DescriptorStep{0, 0, 0, 0x4000004000010000, 0});
   CHECK(steps[3] == DescriptorStep{0, 0, 48, 0x4000004000010006, 96});
@@ -143,7 +143,7 @@ TEST_CASE("a layout without a descriptor says which mode does not fit") {
   CHECK_THAT(reasons_of("tile_to_shape(Layout_K_SW128,(64,64,40))", 16),
              refused(illegal_value, "start of stage 32, row 0, k 0"));
   const DescriptorAnswer answer = descriptors_of(parse_cute("UMMA::Layout_MN_SW128_Atom<tfloat32_t>", 8), blackwell);
-  REQUIRE(answer.found);
+  REQUIRE(answer.descriptors);
   CHECK_THAT(print(answer.warnings.at(0)), ContainsSubstring("Swizzle<2,5,2>"));
 }
 
@@ -162,15 +162,15 @@ TEST_CASE("requests for descriptors that mean nothing are refused") {
 TEST_CASE("K = 96 of 4-bit elements: where a row of 48 bytes ends in the next 128 bytes, bit 52 says where they are") {
   const CuteLayout cute = parse_cute("Swizzle<3,4,3> o ((8,16),(256,3)):((256,2048),(1,32768))", 4);
   const DescriptorAnswer answer = descriptors_of(cute, {.target = Target::sm_103a, .instruction_cols = 96});
-  REQUIRE(answer.found);
-  CHECK(answer.found->first.leading_dim_absolute);
-  REQUIRE(answer.found->steps.size() == 8);
+  REQUIRE(answer.descriptors);
+  CHECK(answer.descriptors->first.leading_dim_absolute);
+  REQUIRE(answer.descriptors->steps.size() == 8);
   // Counted by hand: byte of (row, k) of packed fp4, 128-byte rows, 16384 bytes from one 256 values of k to the next.
   const auto byte_of = [](int64_t row, int64_t k) {
     const int64_t linear = k / 256 * 16384 + row * 128 + k % 256 / 2;
     return linear ^ (linear >> 7 & 7) << 4;
   };
-  for (const DescriptorStep& step : answer.found->steps) {
+  for (const DescriptorStep& step : answer.descriptors->steps) {
     const SmemMap map({.descriptor = decode_smem_descriptor(Target::sm_103a, step.descriptor),
                        .element_bits = 4,
                        .rows = 128,
@@ -179,10 +179,10 @@ TEST_CASE("K = 96 of 4-bit elements: where a row of 48 bytes ends in the next 12
       for (int k = 0; k < 96; ++k) REQUIRE(map.place_of(row, k).byte == byte_of(row, step.col + k));
     }
   }
-  CHECK_FALSE(descriptors_of(cute, {.target = Target::sm_100a, .instruction_cols = 96}).found);
+  CHECK_FALSE(descriptors_of(cute, {.target = Target::sm_100a, .instruction_cols = 96}).descriptors);
   CHECK_FALSE(descriptors_of(parse_cute("((8,16),(256,3)):((256,2048),(1,32768))", 4),
                              {.target = Target::sm_103a, .instruction_cols = 96})
-                  .found);
+                  .descriptors);
 }
 
 TEST_CASE("which swizzles an instruction takes: all K-major ones, and MN-major where it transposes") {

@@ -168,8 +168,8 @@ TEST_CASE("the steps of a C function make its result, each of results of steps b
 }
 
 TEST_CASE("C functions give what nvcc's PTX of them gives, instruction by instruction", "[rule:c-functions]") {
-  const char* const asked = std::getenv("BITMMA_NVCC");
-  const std::string nvcc = asked && *asked ? asked : "nvcc";
+  const char* const setting = std::getenv("BITMMA_NVCC");
+  const std::string nvcc = setting && *setting ? setting : "nvcc";
   if (test::output_of_command(nvcc + " --version 2> /dev/null").find("release 13.0") == std::string::npos) {
     WARN("NOT checked: nvcc 13.0 is not installed; BITMMA_NVCC names another place");
     return;
@@ -193,8 +193,8 @@ TEST_CASE("C functions give what nvcc's PTX of them gives, instruction by instru
 }
 
 TEST_CASE("C functions give what Triton's PTX of them gives, instruction by instruction") {
-  const char* const asked = std::getenv("BITMMA_TRITON_PYTHON");
-  const std::string python = asked && *asked ? asked : "python3";
+  const char* const setting = std::getenv("BITMMA_TRITON_PYTHON");
+  const std::string python = setting && *setting ? setting : "python3";
   const std::string version =
       test::output_of_command(python + " -c 'import triton; print(triton.__version__)' 2> /dev/null");
   if (!version.starts_with("3.6.")) {

@@ -51,21 +51,21 @@ TEST_CASE("a function is measured or sampled where a table of data/math has it, 
     const bool of_f64 = name.ends_with(".f64") && name.find("approx") != std::string::npos;
     for (const TargetInfo& target : bitmma::targets) {
       if (!with.contains(target.id)) continue;
-      const EvidenceOfWords found = evidence_of(function, target.id);
-      REQUIRE_FALSE(found.source.empty());
+      const EvidenceOfWords evidence = evidence_of(function, target.id);
+      REQUIRE_FALSE(evidence.source.empty());
       if (target.chip != Target::sm_90) {
-        CHECK(found.level > WordEvidence::sampled);
+        CHECK(evidence.level > WordEvidence::sampled);
         continue;
       }
       const bool has_all = ((h100.contains(name) || h200.contains(name)) && !of_f64) || all.contains(name);
       const bool has_some = of_f64 || random.contains(name);
-      CHECK((found.level == WordEvidence::measured) == has_all);
-      CHECK((found.level == WordEvidence::sampled) == (has_some && !has_all));
-      measured += found.level == WordEvidence::measured;
-      sampled += found.level == WordEvidence::sampled;
+      CHECK((evidence.level == WordEvidence::measured) == has_all);
+      CHECK((evidence.level == WordEvidence::sampled) == (has_some && !has_all));
+      measured += evidence.level == WordEvidence::measured;
+      sampled += evidence.level == WordEvidence::sampled;
       if (!has_all || all.contains(name)) continue;
-      CHECK((found.source.find("H100") != std::string::npos) == h100.contains(name));
-      CHECK((found.source.find("H200") != std::string::npos) == h200.contains(name));
+      CHECK((evidence.source.find("H100") != std::string::npos) == h100.contains(name));
+      CHECK((evidence.source.find("H200") != std::string::npos) == h200.contains(name));
     }
   });
   CHECK(measured > 300);
@@ -80,8 +80,8 @@ TEST_CASE("a function is measured or sampled where a table of data/math has it, 
 
 TEST_CASE("evidence says what was compared, or what the result rests on") {
   const auto of = [](const auto& function, Target target = Target::sm_90a) {
-    const EvidenceOfWords found = evidence_of(function, target);
-    return fmt::format("{}: {}", print(found.level), found.source);
+    const EvidenceOfWords evidence = evidence_of(function, target);
+    return fmt::format("{}: {}", print(evidence.level), evidence.source);
   };
   CHECK(of(parse_math_instruction("ex2.approx.f32")) == "measured: all 2^32 words of an H100 and an H200");
   CHECK(of(parse_math_instruction("ex2.approx.f32"), Target::sm_90) == of(parse_math_instruction("ex2.approx.f32")));

@@ -21,18 +21,18 @@ constexpr Target hopper = Target::sm_90a;
 
 /// A dense instruction of every type triple that adds by the row.
 std::vector<Instruction> instructions_of(const AccumulatorModel& row) {
-  std::vector<Instruction> found;
+  std::vector<Instruction> instructions;
   for (const Form& form : forms()) {
     if (form.family != Family::wgmma) continue;
     for (const FormatInfo& a : formats) {
       for (const FormatInfo& b : formats) {
         if (!form.a.contains(a.id) || !form.b.contains(b.id)) continue;
         if (find_accumulator_model(hopper, form.family, a.id, b.id, form.d) != &row) continue;
-        found.push_back(Wgmma{.n = 32, .d = form.d, .a = a.id, .b = b.id, .k = form.k_dense});
+        instructions.push_back(Wgmma{.n = 32, .d = form.d, .a = a.id, .b = b.id, .k = form.k_dense});
       }
     }
   }
-  return found;
+  return instructions;
 }
 
 bool killed_by_random_cases(const AccumulatorModel& row, const AccumulatorModel& mutant) {

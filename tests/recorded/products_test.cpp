@@ -145,10 +145,10 @@ TEST_CASE("the names of kernels lead to the plans of recorded calls", "[rule:pro
     std::vector<GemmPlan> plans = plans_of_kernel(kernel, product.inputs, *product.output(), options);
     options.relu = true;
     for (GemmPlan& plan : plans_of_kernel(kernel, product.inputs, *product.output(), options)) plans.push_back(plan);
-    const bool found = !try_plans(plans, product.inputs, *product.d).all_bits.empty();
+    const bool has_plan = !try_plans(plans, product.inputs, *product.d).all_bits.empty();
     ++known;
     const std::lock_guard lock(mutex);
-    if (!found) wrong += files[i * every] + "\n";
+    if (!has_plan) wrong += files[i * every] + "\n";
   });
   CHECK(wrong.empty());
   CHECK(known > static_cast<int>(150 / stride));
@@ -157,7 +157,7 @@ TEST_CASE("the names of kernels lead to the plans of recorded calls", "[rule:pro
 TEST_CASE("plans of recorded calls are found from their bits alone", "[rule:products][long]") {
   const std::vector<std::string> files = recorded_files();
   const size_t every = 101 * (stride > 1 ? 8 : 1);
-  int found = 0, tried = 0;
+  int with_plan = 0, tried = 0;
   for (size_t i = 50; i < files.size(); i += every) {
     const ProductFile product = read_product_file(files[i]);
     if (!product.file.find_metadata("plan")) continue;
@@ -165,9 +165,9 @@ TEST_CASE("plans of recorded calls are found from their bits alone", "[rule:prod
         find_plans(product.inputs, *product.d, {.threads = 2, .alpha = product.alpha, .beta = product.beta});
     INFO(files[i]);
     CHECK_FALSE(search.all_bits.empty());
-    found += !search.all_bits.empty(), ++tried;
+    with_plan += !search.all_bits.empty(), ++tried;
   }
-  CHECK(found == tried);
+  CHECK(with_plan == tried);
   CHECK(tried >= (stride > 1 ? 1 : 10));
 }
 
@@ -358,24 +358,24 @@ TEST_CASE("what the catalogue calls measured, a recorded call of that GPU has wi
     }
   }
   std::string unseen, unsaid;
-  std::map<std::string, int> said;
+  std::map<std::string, int> claims;
   for (const CataloguePlan& row : catalogue()) {
     for (const PlanTypes& types : row.types) {
       for (const char* gpu : {"H100", "H200"}) {
         if (types.evidence.level != EvidenceLevel::measured || types.evidence.gpus.find(gpu) == std::string::npos)
           continue;
         const std::string claim = fmt::format("{}: {} into {}, {}", row.name, types.operands, types.d, gpu);
-        said[claim] = 1;
+        claims[claim] = 1;
         if (!seen.contains(claim)) unseen += claim + "\n";
       }
     }
   }
   for (const auto& [claim, calls] : seen) {
-    if (!said.contains(claim)) unsaid += fmt::format("{} ({})\n", claim, calls);
+    if (!claims.contains(claim)) unsaid += fmt::format("{} ({})\n", claim, calls);
   }
   CHECK(unseen == "");
   CHECK(unsaid == "");
-  CHECK(said.size() > 80);
+  CHECK(claims.size() > 80);
 }
 
 TEST_CASE("the catalogue's plans are legal where they say, and its names and patterns can be used") {
@@ -451,13 +451,13 @@ TEST_CASE("the names of all recorded kernels tell their types, and refuse data a
                               Format::e4m3, Format::e5m2, Format::s8};
   constexpr std::array outputs{Format::f32, Format::f16, Format::bf16, Format::f64, Format::e4m3, Format::s32};
   const auto codes = [](const std::function<void()>& call) {
-    std::vector<std::pair<ViolationCode, std::string>> found;
+    std::vector<std::pair<ViolationCode, std::string>> violations;
     try {
       call();
     } catch (const Error& error) {
-      for (const Violation& violation : error.violations()) found.emplace_back(violation.code, violation.field);
+      for (const Violation& violation : error.violations()) violations.emplace_back(violation.code, violation.field);
     }
-    return found;
+    return violations;
   };
   using Codes = std::vector<std::pair<ViolationCode, std::string>>;
   for (const auto& [family, row] : families) {
@@ -525,9 +525,9 @@ TEST_CASE("the plan of every recorded call is found from its bits", "[rule:produ
         "cutlass80_tf32_k264", "xmma_tf32_k1024", "nvjet_fast_e4m3_bf16_k1024"}) {
     const ProductFile product =
         read_product_file(test::source_path(std::string("data/products/") + name + ".safetensors"));
-    const PlanSearch found = find_plans(product.inputs, *product.d, {.threads = 2});
+    const PlanSearch search = find_plans(product.inputs, *product.d, {.threads = 2});
     INFO(name);
-    REQUIRE_FALSE(found.all_bits.empty());
-    CHECK(gemm(found.all_bits.front(), product.inputs) == *product.d);
+    REQUIRE_FALSE(search.all_bits.empty());
+    CHECK(gemm(search.all_bits.front(), product.inputs) == *product.d);
   }
 }

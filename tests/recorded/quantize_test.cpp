@@ -58,9 +58,9 @@ Matrix input_of(const Recorded& recorded, TorchDevice device = TorchDevice::cpu)
 }
 
 /// The reference of Transformer Engine loses the sign of an element that is -0 after scaling, cvt does not.
-void give_back_minus_zeros(const Matrix& ours, Matrix& given) {
+void give_back_minus_zeros(const Matrix& ours, Matrix& recorded_codes) {
   for (size_t i = 0; i < ours.size(); ++i) {
-    if (ours.words()[i] == 8 && given.words()[i] == 0) given.words()[i] = 8;
+    if (ours.words()[i] == 8 && recorded_codes.words()[i] == 0) recorded_codes.words()[i] = 8;
   }
 }
 
@@ -118,9 +118,9 @@ TEST_CASE("quantisers give the bytes that the projects' own code gives, on a CPU
       const Quantized q = quantize(recipe, input_of(recorded, device), device);
       compared[device].insert(recipe.name);
       if (recorded.what == "codes") {
-        Matrix given = matrix_of(recipe.element, tensor);
-        if (recorded.recipe.starts_with("te_nvfp4")) give_back_minus_zeros(q.codes, given);
-        CHECK(count_differing(q.codes, given) == 0);
+        Matrix recorded_codes = matrix_of(recipe.element, tensor);
+        if (recorded.recipe.starts_with("te_nvfp4")) give_back_minus_zeros(q.codes, recorded_codes);
+        CHECK(count_differing(q.codes, recorded_codes) == 0);
         codes += static_cast<int64_t>(q.codes.size());
       } else if (recorded.what == "scales") {
         const Format format = tensor.dtype == "U32" ? Format::f32 : recipe.scale_format;
@@ -130,9 +130,9 @@ TEST_CASE("quantisers give the bytes that the projects' own code gives, on a CPU
       } else {
         REQUIRE(recorded.what == "values");
         // microxcaling gives +0 for zeros of both signs.
-        const Matrix given = matrix_of(Format::f32, tensor), ours = values_of(q);
-        for (size_t i = 0; i < given.size(); ++i) {
-          const uint32_t a = given.words()[i], b = ours.words()[i];
+        const Matrix recorded_values = matrix_of(Format::f32, tensor), ours = values_of(q);
+        for (size_t i = 0; i < recorded_values.size(); ++i) {
+          const uint32_t a = recorded_values.words()[i], b = ours.words()[i];
           if (a != b && ((a | b) & 0x7FFFFFFF) != 0) FAIL("element " << i << ": " << a << ", computed " << b);
           ++values;
         }
@@ -221,11 +221,11 @@ TEST_CASE("recipes differ where their arithmetic differs") {
 TEST_CASE("quantize gives the same for any number of threads, and tiles are where cuBLAS reads them") {
   const Matrix x = random_f32(200, 256, 2);
   for (const QuantizeRecipe& recipe : quantize_recipes()) {
-    const Matrix given = from_floats(recipe.inputs.contains(Format::f32) ? Format::f32 : Format::bf16, 192, 256,
+    const Matrix input = from_floats(recipe.inputs.contains(Format::f32) ? Format::f32 : Format::bf16, 192, 256,
                                      to_floats(block_of(x, 0, 192, 0, 256)));
     CAPTURE(recipe.name);
-    const Quantized quantized = quantize(recipe, given);
-    CHECK(quantize(recipe, given, TorchDevice::cuda, 3) == quantized);
+    const Quantized quantized = quantize(recipe, input);
+    CHECK(quantize(recipe, input, TorchDevice::cuda, 3) == quantized);
     if (recipe.scale_format == Format::f32) {
       CHECK_THROWS_AS(tiled_scales(quantized), Error);
       continue;

@@ -13,8 +13,8 @@ T amount([[maybe_unused]] T sanitized, [[maybe_unused]] T usual, [[maybe_unused]
 #ifdef BITMMA_SANITIZED
   return sanitized;
 #else
-  const char* asked = std::getenv("BITMMA_TESTS");
-  return asked && std::string_view(asked) == "whole" ? whole : usual;
+  const char* setting = std::getenv("BITMMA_TESTS");
+  return setting && std::string_view(setting) == "whole" ? whole : usual;
 #endif
 }
 

@@ -85,20 +85,20 @@ const std::vector<Mutant>& warp_mutants() {
 }
 
 std::vector<Instruction> warp_instructions(const AccumulatorModel& row, Target target) {
-  std::vector<Instruction> found;
+  std::vector<Instruction> instructions;
   for (const Instruction& instruction : all_instructions(Family::mma_sync)) {
     const MmaSync& form = std::get<MmaSync>(instruction);
     if (!targets_of(form).contains(target) || form.kind || form.saturate || form.rounding || form.a_col || form.b_row ||
         form.c != form.d || (form.sparse && !form.ordered_metadata) || &model_for(form, target) != &row)
       continue;
-    const auto same_types = std::ranges::find_if(found, [&](const Instruction& other) {
+    const auto same_types = std::ranges::find_if(instructions, [&](const Instruction& other) {
       const MmaSync& known = std::get<MmaSync>(other);
       return known.a == form.a && known.b == form.b && known.sparse == form.sparse;
     });
-    if (same_types == found.end()) found.push_back(form);
+    if (same_types == instructions.end()) instructions.push_back(form);
     else if (std::get<MmaSync>(*same_types).k < form.k) *same_types = form;
   }
-  return found;
+  return instructions;
 }
 
 namespace {

@@ -57,10 +57,10 @@ uint64_t integer_to_float(Format format, int64_t value) {
 }  // namespace
 
 std::vector<std::string> PtxKernel::entries(const std::string& module) {
-  std::vector<std::string> found;
+  std::vector<std::string> entries;
   const std::regex entry(R"(\.entry\s+(\w+))");
-  for (std::sregex_iterator i(module.begin(), module.end(), entry), end; i != end; ++i) found.push_back((*i)[1]);
-  return found;
+  for (std::sregex_iterator i(module.begin(), module.end(), entry), end; i != end; ++i) entries.push_back((*i)[1]);
+  return entries;
 }
 
 PtxKernel::PtxKernel(const std::string& module, const std::string& entry, int operands)

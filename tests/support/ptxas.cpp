@@ -17,8 +17,8 @@ namespace {
 
 /// The command of ptxas.
 std::string ptxas() {
-  const char* const asked = std::getenv("BITMMA_PTXAS");
-  return asked && *asked ? asked : "ptxas";
+  const char* const setting = std::getenv("BITMMA_PTXAS");
+  return setting && *setting ? setting : "ptxas";
 }
 
 bool assembles(const std::string& path, const std::string& ptx, Target target) {
@@ -110,31 +110,31 @@ std::vector<char> ptxas_takes_statements(std::string_view declarations, std::spa
   const std::string head = fmt::format(".version {}.{}\n.target {}\n.address_size 64\n.visible .entry {}() {{\n{}\n",
                                        version.major, version.minor, print(target), entry_name, declarations);
   const auto first_line = static_cast<size_t>(std::ranges::count(head, '\n')) + 1;
-  std::vector<size_t> asked(statements.size());
-  std::iota(asked.begin(), asked.end(), size_t{0});
+  std::vector<size_t> indices(statements.size());
+  std::iota(indices.begin(), indices.end(), size_t{0});
   std::vector<char> taken(statements.size());
   const TemporaryFolder folder;
   const std::string path = folder.path("statements.ptx");
-  while (!asked.empty()) {
+  while (!indices.empty()) {
     std::string text = head;
-    for (const size_t i : asked) text += statements[i] + "\n";
+    for (const size_t i : indices) text += statements[i] + "\n";
     write_text(path, text + "ret;\n}\n");
     const std::string errors = output_of_command(
         fmt::format("{} -O0 -arch={} -o /dev/null {} 2>&1; echo exit $?", ptxas(), print(target), path));
     if (errors.ends_with("exit 0\n")) break;
-    std::vector<char> refused(asked.size());
+    std::vector<char> refused(indices.size());
     for (size_t at = errors.find(", line "); at != std::string::npos; at = errors.find(", line ", at + 1)) {
       const size_t line = std::strtoul(errors.c_str() + at + 7, nullptr, 10);
       if (line >= first_line && line - first_line < refused.size()) refused[line - first_line] = 1;
     }
     if (std::ranges::count(refused, 1) == 0) FAIL("ptxas names no line: " << errors);
     std::vector<size_t> left;
-    for (size_t i = 0; i < asked.size(); ++i) {
-      if (!refused[i]) left.push_back(asked[i]);
+    for (size_t i = 0; i < indices.size(); ++i) {
+      if (!refused[i]) left.push_back(indices[i]);
     }
-    asked = left;
+    indices = left;
   }
-  for (const size_t i : asked) taken[i] = 1;
+  for (const size_t i : indices) taken[i] = 1;
   return taken;
 }
 

@@ -140,7 +140,7 @@ PublishedGroup b200_group(const std::vector<std::string>& cells) {
 Mismatches mismatches_of(const AccumulatorModel& model, const PublishedGroup& group) {
   // The outputs are the diagonals of small products, which take the loops that whole instructions take.
   constexpr int side = 16;
-  Mismatches found;
+  Mismatches mismatches;
   for (int first = 0; first < group.outputs(); first += side) {
     const int count = std::min(side, group.outputs() - first);
     const auto from = static_cast<size_t>(first);
@@ -157,13 +157,13 @@ Mismatches mismatches_of(const AccumulatorModel& model, const PublishedGroup& gr
     for (int i = 0; i < count; ++i) {
       const uint32_t published = group.d[from + static_cast<size_t>(i)];
       if (d(i, i) == published) continue;
-      if (found.count++ == 0) {
-        found.first = fmt::format("output {}: {}, the GPU {}", first + i, print_bits(model.output, d(i, i)),
-                                  print_bits(model.output, published));
+      if (mismatches.count++ == 0) {
+        mismatches.first = fmt::format("output {}: {}, the GPU {}", first + i, print_bits(model.output, d(i, i)),
+                                       print_bits(model.output, published));
       }
     }
   }
-  return found;
+  return mismatches;
 }
 
 int noticed(const PublishedGroup& group, const std::function<void(AccumulatorModel&)>& change) {
@@ -224,11 +224,11 @@ Sm120Line::Sm120Line(const std::vector<std::string>& cells)
     std::string text = cell_of(rule.field);
     const bool by_quad = text.starts_with("q:");  // the words of lanes 4 g + 0 ... 4 g + 3, in all their registers
     if (by_quad) text.erase(0, 2);
-    const std::vector<uint32_t> given = hex_words(text);
-    REQUIRE(given.size() == (by_quad ? 4 : registers));
+    const std::vector<uint32_t> lane_words = hex_words(text);
+    REQUIRE(lane_words.size() == (by_quad ? 4 : registers));
     std::vector<uint32_t> words;
     for (size_t lane = 0; lane < 32; ++lane) {
-      for (size_t reg = 0; reg < registers; ++reg) words.push_back(given[by_quad ? lane % 4 : reg]);
+      for (size_t reg = 0; reg < registers; ++reg) words.push_back(lane_words[by_quad ? lane % 4 : reg]);
     }
     state.set(rule.field, std::move(words), rule.extents);
   }

@@ -51,7 +51,7 @@ FoundRule found_rule(const Instruction& instruction, Target target, const Device
 
 /// A dense instruction of every row on a target that the row is of, of few outputs.
 std::vector<std::pair<Instruction, Target>> one_of_every_row() {
-  std::vector<std::pair<Instruction, Target>> found;
+  std::vector<std::pair<Instruction, Target>> rows;
   std::set<const AccumulatorModel*> seen;
   std::vector<Instruction> all;
   for (const Instruction& instruction : all_instructions()) {
@@ -69,15 +69,15 @@ std::vector<std::pair<Instruction, Target>> one_of_every_row() {
   for (const Instruction& instruction : all) {
     for (const TargetInfo& target : targets) {
       if (target.adds_as != target.id || !violations_of(instruction, target.id).empty()) continue;
-      if (seen.insert(&model_for(instruction, target.id)).second) found.emplace_back(instruction, target.id);
+      if (seen.insert(&model_for(instruction, target.id)).second) rows.emplace_back(instruction, target.id);
     }
   }
-  return found;
+  return rows;
 }
 
-const RuleFact& fact(const FoundRule& found, const std::string& name) {
-  const auto row = std::ranges::find(found.facts, name, &RuleFact::name);
-  REQUIRE(row != found.facts.end());
+const RuleFact& fact(const FoundRule& result, const std::string& name) {
+  const auto row = std::ranges::find(result.facts, name, &RuleFact::name);
+  REQUIRE(row != result.facts.end());
   return *row;
 }
 
@@ -143,25 +143,25 @@ TEST_CASE("every row of arithmetic is found again from what it computes", "[long
   for (size_t i = 0; i < rows.size(); i += all_rows ? 1 : 7) {
     const auto& [instruction, target] = rows[i];
     const AccumulatorModel& row = model_for(instruction, target);
-    const FoundRule found = found_rule(instruction, target, device_of(row));
+    const FoundRule result = found_rule(instruction, target, device_of(row));
     INFO(print(instruction) << " on " << print(target));
-    REQUIRE(found.rule);
-    CHECK(*found.rule == row);
-    CHECK(differences(row, found) == std::vector<std::string>{});
-    CHECK(found.outputs > 1000);
-    CHECK(found.nearest_mismatches == 0);
+    REQUIRE(result.rule);
+    CHECK(*result.rule == row);
+    CHECK(differences(row, result) == std::vector<std::string>{});
+    CHECK(result.outputs > 1000);
+    CHECK(result.nearest_mismatches == 0);
     found_rows.insert(&row);
     // What these types can show at all is closed.
     if (row.arithmetic != Arithmetic::fused_sum) continue;
-    CHECK(fact(found, "terms per step").open.empty());
-    CHECK(fact(found, "order of steps").open.empty());
-    CHECK(fact(found, "c").open.empty());
-    CHECK(fact(found, "fraction bits").open.empty());
-    CHECK(fact(found, "rounding").open.empty());
-    CHECK(fact(found, "mantissa bits kept").open.empty());
+    CHECK(fact(result, "terms per step").open.empty());
+    CHECK(fact(result, "order of steps").open.empty());
+    CHECK(fact(result, "c").open.empty());
+    CHECK(fact(result, "fraction bits").open.empty());
+    CHECK(fact(result, "rounding").open.empty());
+    CHECK(fact(result, "mantissa bits kept").open.empty());
     const Format type = mma_of(instruction).a;
     const bool reaches_floor = type == Format::bf16 || type == Format::tf32;
-    if (reaches_floor) CHECK(fact(found, "floor").open.empty());
+    if (reaches_floor) CHECK(fact(result, "floor").open.empty());
   }
   CHECK(rows.size() == accumulator_models().size());
   CHECK(found_rows.size() >= rows.size() / 7);
@@ -195,11 +195,11 @@ TEST_CASE("a fact of a row that is wrong is named, whatever the other facts are"
       mutant.change(other);
       if (other == row || !test::is_visible(row, mutant)) continue;
       if (!all_rows && ++tried % 5 != 0) continue;
-      const FoundRule found = found_rule(instruction, target, device_of(other));
-      INFO(text << ": " << mutant.name << "\n" << joined(differences(row, found)));
-      REQUIRE(found.rule);
-      CHECK(differences(other, found).empty());
-      const std::vector<std::string> lines = differences(row, found);
+      const FoundRule result = found_rule(instruction, target, device_of(other));
+      INFO(text << ": " << mutant.name << "\n" << joined(differences(row, result)));
+      REQUIRE(result.rule);
+      CHECK(differences(other, result).empty());
+      const std::vector<std::string> lines = differences(row, result);
       REQUIRE(lines.size() == 1);
       CHECK(lines.front().starts_with(fact_of_mutant.at(mutant.name) + ": the row says "));
       ++named;
@@ -213,15 +213,15 @@ TEST_CASE("steps, their order and where C is added are found, and several facts 
   const AccumulatorModel& row = model_for(instruction, Target::sm_89);
   AccumulatorModel other = row;
   other.terms_per_step = 4, other.c_last = true, other.fraction_bits = 17;
-  const FoundRule found = found_rule(instruction, Target::sm_89, device_of(other));
-  REQUIRE(found.rule);
-  CHECK(differences(other, found).empty());
-  CHECK(differences(row, found) ==
+  const FoundRule result = found_rule(instruction, Target::sm_89, device_of(other));
+  REQUIRE(result.rule);
+  CHECK(differences(other, result).empty());
+  CHECK(differences(row, result) ==
         std::vector<std::string>{"terms per step: the row says 16, the results say 4",
                                  "c: the row says in the first step, the results say added last, by an IEEE addition",
                                  "fraction bits: the row says 13, the results say 17"});
   // What is added last hides the zeros and the NaN of the sum.
-  CHECK(fact(found, "NaN of c").open == std::vector<std::string>{"passes its payload"});
+  CHECK(fact(result, "NaN of c").open == std::vector<std::string>{"passes its payload"});
 
   other = model_for(instruction, Target::sm_90a);
   other.c_last = false;
@@ -243,24 +243,24 @@ TEST_CASE("scales of blocks: what is aligned is found", "[long]") {
   const AccumulatorModel& row = model_for(instruction, Target::sm_120a);
   AccumulatorModel other = row;
   other.scaling = Scaling::whole_k, other.fraction_bits = 25;
-  const FoundRule found = found_rule(instruction, Target::sm_120a, device_of(other));
-  REQUIRE(found.rule);
-  CHECK(differences(other, found).empty());
-  CHECK(fact(found, "aligned terms").value == "products with their scales");
-  CHECK(fact(found, "aligned terms").open.empty());
-  CHECK(fact(found, "fraction bits").value == "25");
+  const FoundRule result = found_rule(instruction, Target::sm_120a, device_of(other));
+  REQUIRE(result.rule);
+  CHECK(differences(other, result).empty());
+  CHECK(fact(result, "aligned terms").value == "products with their scales");
+  CHECK(fact(result, "aligned terms").open.empty());
+  CHECK(fact(result, "fraction bits").value == "25");
 }
 
 TEST_CASE("the terms of exact groups are found", "[long]") {
   const auto group_found = [](const Instruction& instruction, Target target, int group, int fraction_bits) {
     AccumulatorModel other = model_for(instruction, target);
     other.scaling = Scaling::exact_groups, other.group_terms = group, other.fraction_bits = fraction_bits;
-    const FoundRule found = found_rule(instruction, target, device_of(other));
-    REQUIRE(found.rule);
-    CHECK(differences(other, found).empty());
-    CHECK(fact(found, "aligned terms").open.empty());
-    CHECK(fact(found, "fraction bits").value == std::to_string(fraction_bits));
-    return fact(found, "aligned terms").value;
+    const FoundRule result = found_rule(instruction, target, device_of(other));
+    REQUIRE(result.rule);
+    CHECK(differences(other, result).empty());
+    CHECK(fact(result, "aligned terms").open.empty());
+    CHECK(fact(result, "fraction bits").value == std::to_string(fraction_bits));
+    return fact(result, "aligned terms").value;
   };
   // A scale of 16 terms, and one of 32.
   Tcgen05Mma mma{.kind = MmaKind::mxf4nvf4, .n = 16, .scale_vec = ScaleVec::x4, .scale_type = Format::ue4m3};
@@ -310,16 +310,16 @@ TEST_CASE("where no rule gives every bit the nearest one is named, with the outp
   AccumulatorModel other = row;
   other.fraction_bits = 23;
   int64_t changed = 0;
-  const FoundRule found = found_rule(instruction, Target::sm_90a, [&](const Operands& operands) {
+  const FoundRule result = found_rule(instruction, Target::sm_90a, [&](const Operands& operands) {
     Matrix d = multiply_accumulate(other, operands);
     d(3, 5) ^= 1, ++changed;
     return d;
   });
-  CHECK_FALSE(found.rule);
-  CHECK(found.survivors.empty());
-  REQUIRE(found.nearest);
-  CHECK(found.nearest->fraction_bits == 23);
-  CHECK(found.nearest_mismatches == changed);
+  CHECK_FALSE(result.rule);
+  CHECK(result.survivors.empty());
+  REQUIRE(result.nearest);
+  CHECK(result.nearest->fraction_bits == 23);
+  CHECK(result.nearest_mismatches == changed);
 }
 
 TEST_CASE("the search is the same with any number of threads, and any number of cases at a time") {

@@ -41,11 +41,11 @@ TEST_CASE("survey refuses bad requests: message and exit code of each") { bad_re
 TEST_CASE("a report of a survey tells how far it is, and what no unit answered is counted") {
   SurveyReport report{.gpu = "a GPU", .driver = "580.1", .cuda = "13.0", .date = "2026-11-23", .seed = 7, .units = 9};
   report.records = {{.unit = "one", .random_mismatches = 3}, {.unit = "two", .end = SurveyEnd::timed_out}};
-  const Report found = describe(report);
-  const auto json = nlohmann::json::parse(to_json(found));
+  const Report description = describe(report);
+  const auto json = nlohmann::json::parse(to_json(description));
   CHECK((json["units"] == 9 && json["asked"] == 2 && json["answered"] == 1 && json["mismatches"] == 3));
   CHECK((json["rehearsal"] == false && json["seed"] == 7));
-  CHECK_THAT(print(found), Catch::Contains("2 of 9 units asked, 1 answered, 3 outputs of random cases differ"));
+  CHECK_THAT(print(description), Catch::Contains("2 of 9 units asked, 1 answered, 3 outputs of random cases differ"));
 }
 
 TEST_CASE("GPUs of one target that answer differently are told") {
@@ -55,7 +55,7 @@ TEST_CASE("GPUs of one target that answer differently are told") {
                       .findings = {{.unit = "question: q",
                                     .ask = SurveyAsk::question,
                                     .verdict = SurveyVerdict::confirmed,
-                                    .found = std::move(answer)}}};
+                                    .answer = std::move(answer)}}};
   };
   const std::string differ = print(describe(std::vector{survey_of("A", "yes"), survey_of("B", "no")}));
   CHECK_THAT(differ, Catch::Contains("GPUs differ: question: q") && Catch::Contains("A: yes"));
@@ -69,11 +69,11 @@ TEST_CASE("survey prints counts, findings, JSON and confirmed rows, and reads on
   write_report(report, "question: base offset, wgmma");
   test::write_text(bad, "nothing");
   using Catch::Contains;
-  const test::Outcome said = test::run({"survey", "read", report});
-  CHECK(said.code == 0);
-  CHECK_THAT(said.out, Contains("a rehearsal: the model answered in place of a GPU") &&
-                           Contains("question      5          1        0        0") &&
-                           Contains("it moves where the pattern begins") && !Contains("undefined metadata"));
+  const test::Outcome outcome = test::run({"survey", "read", report});
+  CHECK(outcome.code == 0);
+  CHECK_THAT(outcome.out, Contains("a rehearsal: the model answered in place of a GPU") &&
+                              Contains("question      5          1        0        0") &&
+                              Contains("it moves where the pattern begins") && !Contains("undefined metadata"));
   const auto json = nlohmann::json::parse(test::run({"survey", "read", "--json", report}).out);
   CHECK(json.size() == 1);
   CHECK(json[0]["rehearsal"] == true);

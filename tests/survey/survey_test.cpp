@@ -49,7 +49,7 @@ SurveyUnit unit_named(Target target, std::string_view part) {
   throw std::runtime_error("no unit is named " + std::string(part));
 }
 
-SurveyFinding asked(const SurveyUnit& unit, const Executor& device) {
+SurveyFinding finding_for(const SurveyUnit& unit, const Executor& device) {
   SurveyReport report = report_of(unit.target);
   report.records.push_back(survey_unit(unit, report.seed, device, little));
   return finding_of(report, unit);
@@ -68,12 +68,12 @@ TEST_CASE("a survey asks about every rule, question and move that a target has, 
     INFO(print(target));
     const std::vector<SurveyUnit> units = survey_units(target);
     std::set<std::string> names;
-    std::set<const AccumulatorModel*> asked;
+    std::set<const AccumulatorModel*> models;
     for (const SurveyUnit& unit : units) {
       CHECK(violations_of(unit.instruction, target).empty());
       CHECK_FALSE(reads_kept_operand(unit.instruction));
       CHECK(names.insert(unit.name).second);
-      if (unit.ask == SurveyAsk::rule) asked.insert(&model_for(unit.instruction, target));
+      if (unit.ask == SurveyAsk::rule) models.insert(&model_for(unit.instruction, target));
     }
     // Every row of arithmetic that an instruction of the target follows.
     std::set<const AccumulatorModel*> rows;
@@ -87,7 +87,7 @@ TEST_CASE("a survey asks about every rule, question and move that a target has, 
           moves.insert("bits: " + print(instruction));
       }
     }
-    CHECK(asked == rows);
+    CHECK(models == rows);
     for (const std::string& move : moves) CHECK(names.contains(move));
   }
 }
@@ -103,8 +103,8 @@ TEST_CASE("every choice about places has a question, and every question can tell
       SurveyUnit unit = unit_named(target, "question: " + std::string(question.name));
       if (question.choice) {
         RandomStream random(1, 2);
-        const survey::Trial asked = question.ask(question, target, random);
-        const std::vector<Choice> shown = choices_of(asked.instruction, target, asked.before);
+        const survey::Trial trial = question.ask(question, target, random);
+        const std::vector<Choice> shown = choices_of(trial.instruction, target, trial.before);
         INFO(question.name << " on " << print(target) << " is about: " << print(*question.choice));
         CHECK(std::ranges::find(shown, *question.choice) != shown.end());
       }
@@ -116,8 +116,8 @@ TEST_CASE("every choice about places has a question, and every question can tell
           for (const State& state : cases) after.push_back(answer.after({instruction, on, state}));
           return after;
         };
-        const SurveyFinding finding = asked(unit, device);
-        CHECK(finding.found == answer.text);
+        const SurveyFinding finding = finding_for(unit, device);
+        CHECK(finding.answer == answer.text);
         const bool ours = &answer == question.answers.data();
         CHECK(finding.verdict == (ours ? SurveyVerdict::confirmed : SurveyVerdict::refuted));
         CHECK((finding.mismatches == 0) == ours);
@@ -133,7 +133,7 @@ TEST_CASE("every choice about places has a question, and every question can tell
         }
         return after;
       };
-      CHECK(asked(unit, strange).verdict == SurveyVerdict::unknown);
+      CHECK(finding_for(unit, strange).verdict == SurveyVerdict::unknown);
     }
   }
   // Choices that decide values are asked about as rules; these are about places and bits.
@@ -161,17 +161,17 @@ void check_answer_reads(std::string_view question_name, std::string_view answer_
   const auto answer = std::ranges::find(question->answers, answer_text, &survey::Answer::text);
   REQUIRE(answer != question->answers.end());
   RandomStream random(3, 4);
-  survey::Trial asked = question->ask(*question, Target::sm_100a, random);
-  const int first = static_cast<int>(asked.before.word(address) & 0xFFFF), width = asked.before.columns();
+  survey::Trial trial = question->ask(*question, Target::sm_100a, random);
+  const int first = static_cast<int>(trial.before.word(address) & 0xFFFF), width = trial.before.columns();
   const std::vector<uint32_t> expected = [&] {
-    State after = asked.before;
-    execute(asked.instruction, asked.target, after);
+    State after = trial.before;
+    execute(trial.instruction, trial.target, after);
     const auto words = after.words(Field::tmem);
     return std::vector<uint32_t>(words.begin(), words.end());
   }();
-  const State original = asked.before;
-  move(original.words(Field::tmem), asked.before.writable_words(Field::tmem), first);
-  const State after = answer->after(asked);
+  const State original = trial.before;
+  move(original.words(Field::tmem), trial.before.writable_words(Field::tmem), first);
+  const State after = answer->after(trial);
   int64_t differing = 0, changed = 0;
   for (size_t i = 0; i < expected.size(); ++i) {
     const auto column = static_cast<int>(i % static_cast<size_t>(width));
@@ -248,15 +248,15 @@ TEST_CASE("a device that follows a row confirms it, and one that does not is ref
     INFO(mistake.unit);
     const SurveyUnit unit = unit_named(mistake.target, mistake.unit);
     const AccumulatorModel& row = model_for(unit.instruction, mistake.target);
-    const SurveyFinding right = asked(unit, device_of());
-    INFO(right.found << "\n" << joined(right.details));
+    const SurveyFinding right = finding_for(unit, device_of());
+    INFO(right.answer << "\n" << joined(right.details));
     CHECK(right.verdict == SurveyVerdict::confirmed);
     CHECK(right.mismatches == 0);
-    CHECK(right.found == print_rule(row));
+    CHECK(right.answer == print_rule(row));
     // The hardware differs from the row, or the row from the hardware.
     const AccumulatorModel other = mistake.change(row);
-    const SurveyFinding refuted = asked(unit, device_of(other));
-    INFO(refuted.found << "\n" << joined(refuted.details));
+    const SurveyFinding refuted = finding_for(unit, device_of(other));
+    INFO(refuted.answer << "\n" << joined(refuted.details));
     CHECK(refuted.verdict == SurveyVerdict::refuted);
     CHECK(refuted.mismatches > 0);
     CHECK_THAT(joined(refuted.details), Catch::Contains(std::string(mistake.fact) + ": the row says"));
@@ -270,13 +270,13 @@ TEST_CASE("a device that follows a row confirms it, and one that does not is ref
 
 TEST_CASE("what moves data, and where operands lie, is compared bit for bit") {
   const SurveyUnit unit = unit_named(Target::sm_100a, "bits: tcgen05.ld.sync.aligned.16x64b.x4");
-  CHECK(asked(unit, device_of()).verdict == SurveyVerdict::confirmed);
+  CHECK(finding_for(unit, device_of()).verdict == SurveyVerdict::confirmed);
   const Executor wrong = [](const Instruction& instruction, Target target, std::span<const State> cases) {
     std::vector<State> after = device_of()(instruction, target, cases);
     after.back().writable_words(Field::regs)[5] ^= 1;
     return after;
   };
-  const SurveyFinding finding = asked(unit, wrong);
+  const SurveyFinding finding = finding_for(unit, wrong);
   CHECK(finding.verdict == SurveyVerdict::unknown);
   CHECK(finding.mismatches == 1);
 }
@@ -284,16 +284,17 @@ TEST_CASE("what moves data, and where operands lie, is compared bit for bit") {
 TEST_CASE("a device that fails, answers too little or lies costs one unit, and says so") {
   const SurveyUnit unit = unit_named(Target::sm_90a, "rule: wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16");
   const SurveyFinding failed =
-      asked(unit, [](const Instruction&, Target, std::span<const State>) -> std::vector<State> {
+      finding_for(unit, [](const Instruction&, Target, std::span<const State>) -> std::vector<State> {
         throw Error({.field = "GPU: cuLaunchKernel", .seen = "an illegal instruction", .expected = "success"});
       });
   CHECK(failed.verdict == SurveyVerdict::not_run);
-  CHECK_THAT(failed.found, Catch::Contains("failed: ") && Catch::Contains("an illegal instruction"));
-  CHECK(asked(unit, [](const Instruction&, Target, std::span<const State>) { return std::vector<State>(); }).verdict ==
-        SurveyVerdict::not_run);
+  CHECK_THAT(failed.answer, Catch::Contains("failed: ") && Catch::Contains("an illegal instruction"));
+  CHECK(finding_for(unit, [](const Instruction&, Target, std::span<const State>) {
+          return std::vector<State>();
+        }).verdict == SurveyVerdict::not_run);
   // Noise follows no rule.
   const SurveyFinding noise =
-      asked(unit, [](const Instruction& instruction, Target target, std::span<const State> cases) {
+      finding_for(unit, [](const Instruction& instruction, Target target, std::span<const State> cases) {
         std::vector<State> after = device_of()(instruction, target, cases);
         RandomStream random(1, 2);
         for (State& state : after) {
@@ -412,7 +413,7 @@ TEST_CASE("a report that leaves out what tells rules apart decides nothing, and 
   other.fraction_bits = 5;
   finding = finding_of(shorter, unit, true, &other);
   CHECK((finding.verdict == SurveyVerdict::unknown && finding.mismatches > 0));
-  CHECK(finding.found.starts_with("not the rule of the row"));
+  CHECK(finding.answer.starts_with("not the rule of the row"));
   // What differs in random cases is news whatever the search says.
   shorter.records[0].random_hash ^= 1;
   CHECK(finding_of(shorter, unit).verdict == SurveyVerdict::unknown);
@@ -434,7 +435,7 @@ TEST_CASE("integers that a device clamps where the instruction wraps are named")
     for (State& state : after) execute(other, target, state);
     return after;
   };
-  const SurveyFinding finding = asked(unit, clamping);
+  const SurveyFinding finding = finding_for(unit, clamping);
   CHECK(finding.verdict == SurveyVerdict::refuted);
   CHECK_THAT(joined(finding.details),
              Catch::Contains("sums beyond 32 bits: the row says wrap, the results say are clamped once"));
@@ -585,7 +586,7 @@ TEST_CASE("records of units that the target does not have are told, and keep the
   REQUIRE(findings.size() == survey_units(Target::sm_75).size() + 2);
   const SurveyFinding &rule = findings[findings.size() - 2], &bits = findings.back();
   CHECK((rule.unit == unit.name && rule.ask == SurveyAsk::rule && rule.verdict == SurveyVerdict::unreadable));
-  CHECK_THAT(rule.found, Catch::Contains("sm_75 has no such unit"));
+  CHECK_THAT(rule.answer, Catch::Contains("sm_75 has no such unit"));
   CHECK((bits.ask == SurveyAsk::bits && bits.verdict == SurveyVerdict::unreadable));
   CHECK(confirmed_by(report, findings).empty());
 }
@@ -647,21 +648,22 @@ TEST_CASE("a record that contradicts itself is refused") {
   // Counts, first difference and hash, once the cases are made again.
   const CampaignUnit random = campaign_unit_of(unit.instruction, unit.target, 0, honest.random_unit, 2000);
   const Matrix d = result_of(unit.instruction, unit.target, random.cases[2].state);
-  const auto found = [&](const std::function<void(SurveyRecord&)>& change, const AccumulatorModel* row = nullptr) {
+  const auto finding_after = [&](const std::function<void(SurveyRecord&)>& change,
+                                 const AccumulatorModel* row = nullptr) {
     SurveyReport survey_report = report;
     change(survey_report.records.emplace_back(honest));
     return finding_of(survey_report, unit, false, row);
   };
   const auto check_unreadable = [&](std::string_view why, const std::function<void(SurveyRecord&)>& change) {
-    const SurveyFinding finding = found(change);
+    const SurveyFinding finding = finding_after(change);
     CHECK(finding.verdict == SurveyVerdict::unreadable);
-    CHECK_THAT(finding.found, Contains(std::string(why)));
+    CHECK_THAT(finding.answer, Contains(std::string(why)));
   };
   const auto say_first = [&](SurveyRecord& record, int64_t mismatches) {
     record.random_mismatches = mismatches, record.first_mismatch = 2;
     record.first_mismatch_results = survey::bytes_of(d);
   };
-  CHECK(found([](SurveyRecord&) {}).verdict == SurveyVerdict::confirmed);
+  CHECK(finding_after([](SurveyRecord&) {}).verdict == SurveyVerdict::confirmed);
   check_unreadable("random outputs were compared, but its cases have", [](auto& record) { ++record.random_compared; });
   check_unreadable("names no such case", [](auto& record) { record.random_mismatches = 5; });
   check_unreadable("states that random case 2 differs, but its results equal the model's",
@@ -676,14 +678,15 @@ TEST_CASE("a record that contradicts itself is refused") {
   });
   // The model of another version may have differed where this one does not.
   report.version = "another";
-  const SurveyFinding corrected = found([&](auto& record) { say_first(record, 5); });
+  const SurveyFinding corrected = finding_after([&](auto& record) { say_first(record, 5); });
   CHECK(corrected.verdict == SurveyVerdict::confirmed);
   CHECK_THAT(joined(corrected.details), Contains("differed from the model of another, but not from this version's: 5"));
   // Results of a question are as many as its cases write.
-  SurveyReport asked = report;
-  asked.records.push_back(question);
-  asked.records[0].results.pop_back();
-  CHECK(finding_of(asked, unit_named(Target::sm_80, question.unit), false).verdict == SurveyVerdict::unreadable);
+  SurveyReport with_question = report;
+  with_question.records.push_back(question);
+  with_question.records[0].results.pop_back();
+  CHECK(finding_of(with_question, unit_named(Target::sm_80, question.unit), false).verdict ==
+        SurveyVerdict::unreadable);
 }
 
 TEST_CASE("a process that takes too long is stopped, one that crashes is told") {

@@ -100,11 +100,11 @@ TEST_CASE("surveys of an H100 and an H200 find every rule of Hopper from scratch
     int64_t outputs = 0;
     std::map<std::string, int> opened;
     for (const SurveyFinding& finding : findings) {
-      INFO(gpu << ": " << finding.unit << ": " << finding.found);
+      INFO(gpu << ": " << finding.unit << ": " << finding.answer);
       CHECK(finding.verdict == SurveyVerdict::confirmed);
       CHECK(finding.mismatches == 0);
       outputs += finding.outputs;
-      if (finding.ask == SurveyAsk::rule) CHECK(finding.found == print_rule(*finding.row));
+      if (finding.ask == SurveyAsk::rule) CHECK(finding.answer == print_rule(*finding.row));
       for (const std::string& detail : finding.details) ++opened[detail.substr(0, detail.find(' ', 6))];
     }
     CHECK(outputs > 30'000'000 / static_cast<int64_t>(every));
@@ -154,7 +154,7 @@ TEST_CASE(
       const AccumulatorModel* row;
       const SurveyUnit* unit;
       const WrongFact* wrong;
-      SurveyFinding right = {}, found = {};
+      SurveyFinding right = {}, of_wrong_row = {};
     };
     std::vector<Job> jobs;
     for (const auto& [row, unit] : of_row) {
@@ -170,15 +170,15 @@ TEST_CASE(
     parallel_for(jobs.size(), hardware_threads(), [&](size_t i) {
       const AccumulatorModel changed = *jobs[i].wrong->change(*jobs[i].row);
       jobs[i].right = finding_of(report, *jobs[i].unit, false);
-      jobs[i].found = finding_of(report, *jobs[i].unit, true, &changed);
+      jobs[i].of_wrong_row = finding_of(report, *jobs[i].unit, true, &changed);
     });
     int named = 0, open = 0;
     for (const Job& job : jobs) {
       INFO(gpu << ": " << job.unit->name << ", wrong: " << job.wrong->fact << "; "
-               << fmt::format("{}", fmt::join(job.found.details, "; ")));
-      const bool told = job.found.verdict == SurveyVerdict::refuted;
+               << fmt::format("{}", fmt::join(job.of_wrong_row.details, "; ")));
+      const bool told = job.of_wrong_row.verdict == SurveyVerdict::refuted;
       if (told) {
-        CHECK(is_named(job.found.details, job.wrong->fact));
+        CHECK(is_named(job.of_wrong_row.details, job.wrong->fact));
         ++named;
       } else {
         CHECK(is_open(job.right.details, job.wrong->fact));

@@ -183,9 +183,9 @@ class Table : public benchmark::ConsoleReporter {
     }
   }
   void print() const {
-    const auto seconds = [&](const auto& one, std::string_view part) {
-      const auto found = seconds_.find(fmt::format("{}/{}", one.name, part));
-      return found == seconds_.end() ? 0.0 : found->second;
+    const auto seconds = [&](const auto& bench, std::string_view part) {
+      const auto best = seconds_.find(fmt::format("{}/{}", bench.name, part));
+      return best == seconds_.end() ? 0.0 : best->second;
     };
     fmt::print(
         "\n| case | prepared us | us | gather us | multiply us | Eigen us | prepared, of Eigen | 1e9 terms/s "
@@ -214,8 +214,8 @@ class Table : public benchmark::ConsoleReporter {
     fmt::print("\n| function | with | 1e6 values/s | of C's | of libmvec's |\n|---|---|---|---|---|\n");
     for (const WordBench& bench : word_benches) {
       const auto rate = [&](std::string_view part) {
-        const auto found = seconds_.find(fmt::format("{}/{}", bench.instruction, part));
-        return found == seconds_.end() ? 0.0 : static_cast<double>(words_of_a_batch) / found->second / 1e6;
+        const auto best = seconds_.find(fmt::format("{}/{}", bench.instruction, part));
+        return best == seconds_.end() ? 0.0 : static_cast<double>(words_of_a_batch) / best->second / 1e6;
       };
       for (const std::string_view target : cpu_targets()) {
         if (rate(target) == 0) continue;

@@ -87,7 +87,8 @@ void require_known_commands(const CLI::App& app, std::span<const std::string> ar
   for (const std::string& word : arguments) {
     const std::vector<const CLI::App*> below = commands_of(*command);
     if (word.starts_with('-') || below.empty()) return;
-    const auto named = std::ranges::find(below, word, [](const CLI::App* one) { return one->get_name(); });
+    const auto named =
+        std::ranges::find(below, word, [](const CLI::App* subcommand) { return subcommand->get_name(); });
     if (named == below.end()) refuse_command(*command, word);
     command = *named;
   }

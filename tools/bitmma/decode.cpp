@@ -40,7 +40,7 @@ WordType word_type_of(const DecodeFlags& flags) {
                    .fix = "wgmma has no instruction descriptor; without --kind the word is decoded as a shared-memory "
                           "descriptor"});
     }
-    return InstructionWord{.kind = require_kind(flags.kind), .target = flags.target.asked()};
+    return InstructionWord{.kind = require_kind(flags.kind), .target = flags.target.requested()};
   }
   const Major major = flags.major == "mn" ? Major::mn : Major::k;
   return SmemWord{.target = flags.target.of_smem_descriptor(),
@@ -56,7 +56,7 @@ void run_decode(Context& context, const DecodeFlags& flags) {
   using Kind = PastedText::Kind;
   if (has(Kind::word)) request.type = word_type_of(flags);
   if (has(Kind::file)) request.with_instructions = flags.json;
-  if (has(Kind::file) || has(Kind::statement)) request.target = flags.target.asked();
+  if (has(Kind::file) || has(Kind::statement)) request.target = flags.target.requested();
   const bool is_words = !has(Kind::file) && !has(Kind::statement);
   const std::string_view target_name = is_words ? std::string_view(flags.target.flags) : "target";
   const DecodeReport decoded = naming_flag("target", target_name, [&] { return decode(request); });

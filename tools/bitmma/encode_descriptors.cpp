@@ -59,7 +59,7 @@ void encode_idesc(Context& context, const IdescFlags& flags) {
   naming_flag("k", flags.k_96 ? "--k96" : "--k", [&] { return require_k_code(mma.kind, mma.sparse, mma.k); });
   const uint32_t word = naming_flag("max_shift", "--max-shift", [&] { return idesc_of(mma); });
   const InstructionDescriptor idesc = decode_instruction_descriptor(mma.kind, word);
-  const std::optional<Target> target = flags.target.asked();
+  const std::optional<Target> target = flags.target.requested();
   if (target) naming_flag("target", flags.target.flags, [&] { require_kind_on(*target, idesc); });
   print_encoded(context, flags.json, "idesc", fmt::format("{:#010x}", word), as_warnings(warnings(idesc, target)));
 }

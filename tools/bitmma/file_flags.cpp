@@ -31,7 +31,7 @@ void FileFlags::add_types(Command& command) {
 VectorFile FileFlags::read(const std::string& path) const { return read(read_tensor_file(path)); }
 
 VectorFileDefaults FileFlags::defaults() const {
-  VectorFileDefaults defaults{.instruction = instruction, .target = target.asked()};
+  VectorFileDefaults defaults{.instruction = instruction, .target = target.requested()};
   for (const auto& [flag, name, format] :
        {std::tuple("--a", &a, &defaults.a_type), std::tuple("--b", &b, &defaults.b_type),
         std::tuple("--d", &d, &defaults.d_type), std::tuple("--scale-type", &scale_type, &defaults.sf_type)}) {
@@ -45,7 +45,7 @@ VectorFile FileFlags::read(TensorFile file) const {
 }
 
 Error FileFlags::in_flags(const Error& error) const {
-  const std::optional<Target> requested = target.asked();
+  const std::optional<Target> requested = target.requested();
   std::vector<Violation> violations = error.violations();
   for (Violation& violation : violations) {
     switch (violation.code) {

@@ -95,9 +95,9 @@ void run_descriptor(Context& context, const TileFlags& flags) {
                                   .instruction_rows = flags.instruction_rows.value_or(0),
                                   .instruction_cols = flags.instruction_k.value_or(0)};
   DescriptorAnswer answer = descriptors_of(cute, request);
-  if (answer.found) std::ranges::move(warnings_of_extents(cute, request), std::back_inserter(answer.warnings));
-  context.exit_code = answer.found ? exit_same : exit_differs;
-  const bool has_table = answer.found && !flags.json;
+  if (answer.descriptors) std::ranges::move(warnings_of_extents(cute, request), std::back_inserter(answer.warnings));
+  context.exit_code = answer.descriptors ? exit_same : exit_differs;
+  const bool has_table = answer.descriptors && !flags.json;
   show(context, describe(cute, target, answer, has_table ? *flags.max_lines : 0), flags.json);
   if (!flags.json) print_warnings(context, answer.warnings);
 }

@@ -51,7 +51,7 @@ void show_atom(Context& context, const SmemFlags& flags) {
   if (!flags.descriptor.empty())
     throw Error({.code = ViolationCode::not_together, .field = "--atom", .seen = "--descriptor"});
   std::optional<Target> target;
-  if (mode == Swizzle::b128_atom32 && flags.target.asked()) target = flags.target.of_smem_descriptor();
+  if (mode == Swizzle::b128_atom32 && flags.target.requested()) target = flags.target.of_smem_descriptor();
   flags.map.show(context, shown_atom(*mode, major_named(flags.major), flags.element_bits, target));
 }
 

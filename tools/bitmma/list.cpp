@@ -42,7 +42,7 @@ void show_recipes(const Context& context, const ListFlags& flags) {
 void run_list(Context& context, const ListFlags& flags) {
   if (!flags.words.empty() && flags.words->front() == "recipes") return show_recipes(context, flags);
   require_one_output(flags);
-  const ListRequest request{.target = flags.target.asked(), .words = flags.words};
+  const ListRequest request{.target = flags.target.requested(), .words = flags.words};
   if (flags.mnemonics) {
     Report list = Report::list();
     for (const std::string& mnemonic : naming_flag("target", "--target", [&] { return list_mnemonics(request); }))

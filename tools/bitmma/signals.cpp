@@ -31,8 +31,8 @@ extern "C" void note(int signal) {
     constexpr std::string_view text = "interrupted: running work is finished first; interrupt again to end at once\n";
     [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, text.data(), text.size());
   } else {
-    for (const Watched& one : watched) {
-      if (one.signal == signal) sigaction(signal, &one.before, nullptr);
+    for (const Watched& row : watched) {
+      if (row.signal == signal) sigaction(signal, &row.before, nullptr);
     }
     raise(signal);  // delivered when this handler returns
   }
@@ -43,24 +43,24 @@ extern "C" void note(int signal) {
 
 Interrupts::Interrupts() {
   noted = 0;
-  for (Watched& one : watched) {
-    sigaction(one.signal, nullptr, &one.before);
-    if (one.before.sa_handler == SIG_IGN) continue;
+  for (Watched& row : watched) {
+    sigaction(row.signal, nullptr, &row.before);
+    if (row.before.sa_handler == SIG_IGN) continue;
     struct sigaction action = {};
     action.sa_handler = note;
     action.sa_flags = SA_RESTART;
-    sigaction(one.signal, &action, nullptr);
+    sigaction(row.signal, &action, nullptr);
   }
 }
 
 Interrupts::~Interrupts() {
-  for (const Watched& one : watched) sigaction(one.signal, &one.before, nullptr);
+  for (const Watched& row : watched) sigaction(row.signal, &row.before, nullptr);
 }
 
 std::string_view Interrupts::name() const {
   const int signal = noted;
-  for (const Watched& one : watched) {
-    if (one.signal == signal) return one.name;
+  for (const Watched& row : watched) {
+    if (row.signal == signal) return row.name;
   }
   return {};
 }

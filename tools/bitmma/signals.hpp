@@ -2,7 +2,7 @@
 // Handles interrupts of a long command that has to print something before it ends.
 //
 //   const Interrupts interrupts;
-//   while (work is left && !interrupts.asked()) do a piece;
+//   while (work is left && !interrupts.received()) do a piece;
 //   print what was done
 #pragma once
 
@@ -19,7 +19,7 @@ class Interrupts {
   Interrupts(const Interrupts&) = delete;
   Interrupts& operator=(const Interrupts&) = delete;
 
-  bool asked() const { return !name().empty(); }
+  bool received() const { return !name().empty(); }
   /// "SIGINT" or "SIGTERM"; empty before a signal.
   std::string_view name() const;
 };

@@ -18,18 +18,18 @@ void TargetFlag::add(Command& command, const std::string& meaning, bool and_arch
   command.add_option(and_arch ? "--target,--arch" : "--target", name, meaning);
 }
 
-std::optional<Target> TargetFlag::asked() const {
+std::optional<Target> TargetFlag::requested() const {
   if (name.empty()) return std::nullopt;
   return target_from(name, flags);
 }
 
 Target TargetFlag::of(const Instruction& instruction) const {
-  const std::optional<Target> target = asked();
+  const std::optional<Target> target = requested();
   return target ? *target : default_target(instruction);
 }
 
 Target TargetFlag::of_smem_descriptor() const {
-  const Target target = asked().value_or(Target::sm_90a);
+  const Target target = requested().value_or(Target::sm_90a);
   const auto has_descriptors = [](const TargetInfo& row) { return row.smem_descriptor != SmemDescriptorVersion::none; };
   if (has_descriptors(info(target))) return target;
   throw Error({.field = flags,

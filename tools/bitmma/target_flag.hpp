@@ -19,7 +19,7 @@ struct TargetFlag {
   /// With `and_arch`, --arch is an alias.
   void add(Command& command, const std::string& meaning, bool and_arch = false);
   /// Nothing if the flag is not given. Throws Error if no target has this name.
-  std::optional<Target> asked() const;
+  std::optional<Target> requested() const;
   /// The requested target, or the instruction's default.
   Target of(const Instruction& instruction) const;
   /// The requested target, or sm_90a. Throws Error if it has no shared-memory descriptors.

@@ -39,7 +39,7 @@ struct SassInstruction {
 struct [[nodiscard]] SassListing {
   std::string arch = {};         // "sm_90a", if the listing has it
   std::size_t instructions = 0;  // instructions of all kinds
-  std::vector<SassInstruction> found = {};
+  std::vector<SassInstruction> matrix_instructions = {};
 };
 
 /// Nothing if the text is not a listing.

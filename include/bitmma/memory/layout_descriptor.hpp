@@ -47,7 +47,7 @@ struct [[nodiscard]] LayoutDescriptor {
 /// The descriptors, or the reasons why there are none. Warnings concern a layout with descriptors: elements that share
 /// bytes, or a form that no instruction reads.
 struct [[nodiscard]] DescriptorAnswer {
-  std::optional<LayoutDescriptor> found = {};
+  std::optional<LayoutDescriptor> descriptors = {};
   std::vector<Violation> reasons = {}, warnings = {};
 };
 

@@ -131,7 +131,7 @@ struct [[nodiscard]] SurveyFinding {
   std::string unit = {};
   SurveyAsk ask = SurveyAsk::rule;
   SurveyVerdict verdict = SurveyVerdict::not_run;
-  std::string found = {};                      // "F = 25, RZ-23, floor -133", the answer, or what happened
+  std::string answer = {};                     // "F = 25, RZ-23, floor -133", the answer, or what happened
   std::vector<std::string> details = {};       // wrong facts, open facts, remaining answers
   int64_t outputs = 0, mismatches = 0;         // in comparison with the model
   Evidence evidence = Evidence::model_choice;  // in this version, before the report

@@ -27,7 +27,7 @@ void add_cleared(Rows& rows) {
 void add_not_cleared(Rows& rows) {
   add(rows, "c.not_cleared", FaultStage::c, "C is added: the accumulator was not cleared",
       "scale-d or enable-input-d must be 0 in the first step of K", [](const Subject& s, Parts& parts) {
-        std::optional<Operands> read = s.read_as(with_enable_input_d(s.instruction(), true), s.one().before);
+        std::optional<Operands> read = s.read_as(with_enable_input_d(s.instruction(), true), s.this_case().before);
         if (read) parts.operands.c = std::move(read->c);
         return read.has_value();
       });
@@ -290,7 +290,7 @@ void add_loops(Rows& rows, const Subject& s) {
 void add_accumulator_faults(Rows& rows, const Subject& s) {
   const bool reads_c = s.truth().c.has_value();
   if (reads_c) add_cleared(rows);
-  else if (s.one().has_state()) add_not_cleared(rows);
+  else if (s.this_case().has_state()) add_not_cleared(rows);
   if (reads_c && s.cases() > 1) {
     add(rows, "c.other_case", FaultStage::c,
         "C: the C of the next case: instructions in another order, or another accumulator",

@@ -43,8 +43,9 @@ std::string id_of(const WhatIf& what_if, std::span<const WhatIf> all) {
   if (what_if.kind == WhatIf::Kind::fma_chain) return "adder.fma_chain";
   if (what_if.kind == WhatIf::Kind::correctly_rounded) return "adder.correctly_rounded";
   const AccumulatorModel& model = what_if.model;
-  const auto of_family = std::ranges::count_if(
-      all, [&](const WhatIf& one) { return one.kind == WhatIf::Kind::model && one.model.family == model.family; });
+  const auto of_family = std::ranges::count_if(all, [&](const WhatIf& other) {
+    return other.kind == WhatIf::Kind::model && other.model.family == model.family;
+  });
   return fmt::format("adder.row.{}{}", print(model.family),
                      of_family > 1 ? fmt::format(".{}", print(model.targets.first())) : "");
 }

@@ -29,8 +29,8 @@ std::vector<FaultRow> catalogue_of(const Subject& subject) {
 }
 
 const FaultRow* find_fault(std::span<const FaultRow> rows, std::string_view id) {
-  const auto found = std::ranges::find(rows, id, [](const FaultRow& row) { return std::string_view(row.fault.id); });
-  return found == rows.end() ? nullptr : &*found;
+  const auto fault = std::ranges::find(rows, id, [](const FaultRow& row) { return std::string_view(row.fault.id); });
+  return fault == rows.end() ? nullptr : &*fault;
 }
 
 std::string_view print(FaultStage stage) {

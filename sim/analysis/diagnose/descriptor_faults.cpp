@@ -121,7 +121,7 @@ void add_modes(Rows& rows, const Subject& s, Role x, const SmemMatrix& matrix) {
   const Swizzle own = matrix.descriptor.swizzle;
   for (const SwizzleInfo& other : swizzles) {
     const Swizzle mode = other.id;
-    if (mode == own || other.code(s.one().target) < 0) continue;
+    if (mode == own || other.code(s.this_case().target) < 0) continue;
     const bool confuses_codes = mode == Swizzle::b128_atom32 || own == Swizzle::b128_atom32;
     reread(rows, x, fmt::format("swizzle.{}", other.name), print_mode_fault(info(own), other, matrix.major),
            confuses_codes ? "bits 61-63 of the descriptor: 2 is 128, 1 is 128 with atoms of 32 bytes"
@@ -156,7 +156,7 @@ void add_moved_units(Rows& rows, const Subject& s, Role x, const SmemMatrix& mat
   if (descriptor.leading_dim_absolute) return;
   const SwizzleInfo& own = info(descriptor.swizzle);
   for (const SwizzleInfo& mode : swizzles) {
-    if (mode.id == own.id || mode.code(s.one().target) < 0) continue;
+    if (mode.id == own.id || mode.code(s.this_case().target) < 0) continue;
     const std::string what =
         mode.bits == 0 ? fmt::format("written without swizzle, whole rows of 128 bytes, read with swizzle {}", own.name)
         : own.bits == 0 ? fmt::format("written with swizzle {} at the same strides, read without", mode.name)

@@ -40,10 +40,10 @@ Matrix moved(const Matrix& before, const std::function<Position(Position)>& from
 
 /// Outputs in disabled lanes of Tensor Memory keep their old value.
 void keep_disabled_lanes(const Subject& subject, Matrix& d) {
-  const State& state = subject.one().before;
+  const State& state = subject.this_case().before;
   const std::span<const uint32_t> disabled = state.words(Field::disable_output_lane);
   if (std::ranges::all_of(disabled, [](uint32_t word) { return word == 0; })) return;
-  const PlaceMap places(subject.instruction(), subject.one().target, state, Role::d);
+  const PlaceMap places(subject.instruction(), subject.this_case().target, state, Role::d);
   const Matrix before = recorded_result(subject.instruction(), state);
   for (int row = 0; row < d.rows(); ++row) {
     for (int col = 0; col < d.cols(); ++col) {
@@ -65,25 +65,25 @@ Subject::Subject(std::span<const Case> cases, int64_t index) : cases_(cases), in
   }
   mma_ = mma_of(instruction());
   step_k_ = mma_.k;
-  if (!one().has_state()) {
+  if (!this_case().has_state()) {
     take_tile();
     return;
   }
-  truth_ = operands_of(one());
-  smem_ = smem_operands(instruction(), one().target, one().before);
+  truth_ = operands_of(this_case());
+  smem_ = smem_operands(instruction(), this_case().target, this_case().before);
   for (int cta = 0; cta < mma_.cta_group && !smem_.empty(); ++cta) {
-    const std::span<const uint8_t> image = one().before.image(cta, mma_.cta_group);
+    const std::span<const uint8_t> image = this_case().before.image(cta, mma_.cta_group);
     image_bytes_ = static_cast<int64_t>(image.size());
     images_.push_back(with_room_behind(image));
   }
 }
 
 void Subject::take_tile() {
-  const LogicalMatrices& logical = one().logical;
+  const LogicalMatrices& logical = this_case().logical;
   const bool is_whole = logical.a && logical.b;
   is_tile_ = is_whole && (logical.a->rows() != mma_.m || logical.b->cols() != mma_.n || logical.b->rows() != mma_.k);
   if (!is_tile_) {
-    truth_ = operands_of(one());
+    truth_ = operands_of(this_case());
     return;
   }
   const auto whole = [](int extent, int of_one) { return extent >= of_one && extent % of_one == 0; };
@@ -145,8 +145,8 @@ std::optional<Operands> Subject::operands_of_case(int64_t index) const {
 std::optional<Operands> Subject::next_operands() const { return operands_of_case(neighbour(1)); }
 
 const SmemMatrix* Subject::in_smem(Role operand) const {
-  const auto found = std::ranges::find(smem_, operand, &SmemOperand::role);
-  return found == smem_.end() ? nullptr : &found->matrix;
+  const auto smem_operand = std::ranges::find(smem_, operand, &SmemOperand::role);
+  return smem_operand == smem_.end() ? nullptr : &smem_operand->matrix;
 }
 
 template <typename ReadCta>
@@ -246,7 +246,7 @@ std::vector<Operands> Subject::blocks_of_k(int count) const {
 
 std::optional<Operands> Subject::read_as(const Instruction& instruction, const State& state) const {
   try {
-    return gather_operands(instruction, one().target, state);
+    return gather_operands(instruction, this_case().target, state);
   } catch (const Error&) {
     return std::nullopt;
   }

@@ -27,11 +27,11 @@ class Subject {
   /// Throws Error if the case does not exist, moves data, or cannot run.
   Subject(std::span<const Case> cases, int64_t index);
 
-  const Case& one() const { return cases_[static_cast<size_t>(index_)]; }
-  const Instruction& instruction() const { return one().instruction; }
+  const Case& this_case() const { return cases_[static_cast<size_t>(index_)]; }
+  const Instruction& instruction() const { return this_case().instruction; }
   const Mma& mma() const { return mma_; }
   const Operands& truth() const { return truth_; }
-  const AccumulatorModel& model() const { return model_for(instruction(), one().target); }
+  const AccumulatorModel& model() const { return model_for(instruction(), this_case().target); }
 
   int64_t cases() const { return static_cast<int64_t>(cases_.size()); }
   /// The index of the case `distance` further on; after the last case follows the first.

@@ -76,13 +76,13 @@ constexpr auto metadata_rows = std::to_array<MetadataRow>({
 
 /// Metadata in registers, where two threads of a quad hold that of one row: exchanges the threads.
 void add_exchanged_threads(Rows& rows, const Subject& s) {
-  if (!s.one().before.has(Field::metadata)) return;
+  if (!s.this_case().before.has(Field::metadata)) return;
   const MetadataLayout layout = metadata_layout(s.mma().a_container_bits, s.mma().stored_k());
   if ((layout.by_halves ? 4 : 2) / layout.selectors < 2) return;  // one thread holds all of it
   const size_t other = layout.by_halves ? 1 : 2;
   add(rows, "metadata.threads", FaultStage::metadata, "metadata of the other thread of the quad",
       "which thread supplies the first half of K, and which the second", [other](const Subject& subject, Parts& parts) {
-        State state = subject.one().before;
+        State state = subject.this_case().before;
         const std::span<uint32_t> words = state.writable_words(Field::metadata);
         for (size_t thread = 0; thread < words.size(); ++thread) {
           if ((thread & other) == 0) std::swap(words[thread], words[thread | other]);
@@ -119,14 +119,14 @@ void add_metadata_faults(Rows& rows, const Subject& s) {
         });
   }
   const int own = s.mma().sparsity_selector;
-  for (int selector = 0; selector < 4 && s.one().has_state(); ++selector) {
+  for (int selector = 0; selector < 4 && s.this_case().has_state(); ++selector) {
     const Instruction other = with_sparsity_selector(s.instruction(), selector);
-    if (selector == own || !violations_of(other, s.one().target).empty()) continue;
+    if (selector == own || !violations_of(other, s.this_case().target).empty()) continue;
     add(rows, fmt::format("metadata.selector.{}", selector), FaultStage::metadata,
         fmt::format("sparsity selector {} instead of {}", selector, own),
         "sp-sel, or bits 0-1 of the instruction descriptor", [selector](const Subject& subject, Parts& parts) {
           std::optional<Operands> read =
-              subject.read_as(with_sparsity_selector(subject.instruction(), selector), subject.one().before);
+              subject.read_as(with_sparsity_selector(subject.instruction(), selector), subject.this_case().before);
           if (!read) return false;
           parts.operands.selected_k = std::move(read->selected_k);
           parts.operands.mixed = std::move(read->mixed);

@@ -202,7 +202,7 @@ void add_moves(Rows& rows, Role x, const Mma& mma, const FormatInfo& format) {
 void add_exchanged_registers(Rows& rows, const Subject& s) {
   const Mma& mma = s.mma();
   if (mma.a_source != OperandSource::registers || s.is_tile()) return;
-  const PlaceMap places(s.instruction(), s.one().target, s.one().before, Role::a);
+  const PlaceMap places(s.instruction(), s.this_case().target, s.this_case().before, Role::a);
   const auto place_of = [places](int row, int col) {
     const RegisterPlace place = std::get<RegisterPlace>(places.place_of(row, col));
     return std::tuple(place.thread, place.reg, place.bit);
@@ -215,8 +215,8 @@ void add_exchanged_registers(Rows& rows, const Subject& s) {
             "register 1 is row + 8, register 2 is the second half of K", [place_of, elements](Position at) {
               auto [thread, reg, bit] = place_of(at.row, at.col);
               if (reg == 1 || reg == 2) reg = 3 - reg;
-              const auto found = elements.find({thread, reg, bit});
-              return found == elements.end() ? Position{-1, -1} : found->second;
+              const auto element = elements.find({thread, reg, bit});
+              return element == elements.end() ? Position{-1, -1} : element->second;
             });
 }
 
@@ -266,18 +266,19 @@ void add_absent(Rows& rows, const Subject& s, Role x) {
 
 /// Omits what the instruction does to an operand before the product.
 void add_left_out(Rows& rows, const Subject& s, Role x) {
-  if (x == Role::a && s.one().has_state() && s.mma().repeats_last_rows) {
+  if (x == Role::a && s.this_case().has_state() && s.mma().repeats_last_rows) {
     add(rows, "a.no_ashift", FaultStage::a, "A: .ashift is missing", "the qualifier",
         [](const Subject& subject, Parts& parts) {
-          std::optional<Operands> read = subject.read_as(without_ashift(subject.instruction()), subject.one().before);
+          std::optional<Operands> read =
+              subject.read_as(without_ashift(subject.instruction()), subject.this_case().before);
           if (read) parts.operands.a = std::move(read->a);
           return read.has_value();
         });
   }
-  if (x == Role::b && s.one().before.has(Field::zero_column_mask)) {
+  if (x == Role::b && s.this_case().before.has(Field::zero_column_mask)) {
     add(rows, "b.no_mask", FaultStage::b, "B: the zero-column mask is missing", "bit 39 of the mask descriptor",
         [](const Subject& subject, Parts& parts) {
-          State state = subject.one().before;
+          State state = subject.this_case().before;
           ZeroColumnMask mask = decode_zero_column_mask(state.number(Field::zero_column_mask));
           mask.non_zero_mask = false;
           state.set(Field::zero_column_mask, encode(mask));

@@ -149,21 +149,21 @@ std::optional<Instruction> with_scale_id(const Subject& s, Role x, int id) {
   if (after == before) return std::nullopt;
   try {
     Instruction changed = with_immediate(s.instruction(), "idesc", static_cast<int64_t>(after));
-    return violations_of(changed, s.one().target).empty() ? std::optional(std::move(changed)) : std::nullopt;
+    return violations_of(changed, s.this_case().target).empty() ? std::optional(std::move(changed)) : std::nullopt;
   } catch (const Error&) {
     return std::nullopt;
   }
 }
 
 void add_scale_ids(Rows& rows, const Subject& s, Role x) {
-  if (!s.one().has_state()) return;
+  if (!s.this_case().has_state()) return;
   for (int id = 0; id < 4; ++id) {
     if (!with_scale_id(s, x, id)) continue;
     add(rows, fmt::format("scale_{}.id.{}", letter(x), id), FaultStage::scales,
         fmt::format("scales of {}: data id {}", upper(x), id), "bits 29-30 and 4-5 of the instruction descriptor",
         [x, id](const Subject& subject, Parts& parts) {
           const std::optional<Instruction> other = with_scale_id(subject, x, id);
-          std::optional<Operands> read = other ? subject.read_as(*other, subject.one().before) : std::nullopt;
+          std::optional<Operands> read = other ? subject.read_as(*other, subject.this_case().before) : std::nullopt;
           if (read) scales_of(parts.operands, x) = std::move(scales_of(*read, x));
           return read.has_value();  // false beyond the last column
         });

@@ -35,9 +35,9 @@ std::vector<int> spread_out(int extent, size_t most, int distance, const Differs
 }  // namespace
 
 void Tally::add(const Matrix& truth, const Matrix& actual, const Matrix& faulty) {
-  const std::span<const uint32_t> right = truth.words(), found = actual.words(), guess = faulty.words();
+  const std::span<const uint32_t> right = truth.words(), seen = actual.words(), guess = faulty.words();
   for (size_t i = 0; i < right.size(); ++i) {
-    const bool was_wrong = right[i] != found[i], fits = guess[i] == found[i];
+    const bool was_wrong = right[i] != seen[i], fits = guess[i] == seen[i];
     wrong += was_wrong;
     wrong_explained += was_wrong && fits;
     right_broken += !was_wrong && !fits;
@@ -140,7 +140,7 @@ bool FaultSearch::fits(const Sample& sample, const Parts& parts) const {
 
 std::vector<Candidate> FaultSearch::pairs_of(const std::vector<Candidate>& singles, const Sample& sample,
                                              int64_t& tried) const {
-  std::vector<Candidate> found;
+  std::vector<Candidate> pairs;
   for (size_t x = 0; x < singles.size(); ++x) {
     for (size_t y = x + 1; y < singles.size(); ++y) {
       const Candidate &first = singles[x], &second = singles[y];
@@ -156,10 +156,10 @@ std::vector<Candidate> FaultSearch::pairs_of(const std::vector<Candidate>& singl
       for (size_t i = 0; i < pair.parts.size(); ++i) take_stage(pair.parts[i], second.parts[i], stage);
       pair.tally = tally_of(pair.parts);
       pair.parts.clear();
-      found.push_back(std::move(pair));
+      pairs.push_back(std::move(pair));
     }
   }
-  return found;
+  return pairs;
 }
 
 void FaultSearch::run(Diagnosis& diagnosis) {
@@ -169,19 +169,19 @@ void FaultSearch::run(Diagnosis& diagnosis) {
     diagnosis.searched_wrong += nothing.wrong;
   }
   const Sample sample = take_sample();
-  std::vector<Candidate> found = single_faults(sample);
-  diagnosis.tried = static_cast<int64_t>(found.size());
+  std::vector<Candidate> candidates = single_faults(sample);
+  diagnosis.tried = static_cast<int64_t>(candidates.size());
   const bool one_explains =
-      std::ranges::any_of(found, [](const Candidate& candidate) { return candidate.tally.explains_all(); });
+      std::ranges::any_of(candidates, [](const Candidate& candidate) { return candidate.tally.explains_all(); });
   if (!one_explains && options_.pairs) {
-    std::ranges::move(pairs_of(found, sample, diagnosis.tried), std::back_inserter(found));
+    std::ranges::move(pairs_of(candidates, sample, diagnosis.tried), std::back_inserter(candidates));
   }
   // Sort by score, then one fault before two, then by the order of the catalogue.
-  std::ranges::stable_sort(found, [](const Candidate& x, const Candidate& y) {
+  std::ranges::stable_sort(candidates, [](const Candidate& x, const Candidate& y) {
     if (x.tally.score() != y.tally.score()) return x.tally.score() > y.tally.score();
     return x.faults.size() < y.faults.size();
   });
-  for (const auto& [faults, parts, tally] : found) {
+  for (const auto& [faults, parts, tally] : candidates) {
     // A finding explains more outputs than it breaks, and at least 1 in 50 of the wrong ones.
     if (tally.score() <= 0 || tally.wrong_explained * 50 < tally.wrong) break;
     if (static_cast<int>(diagnosis.findings.size()) == options_.max_findings) break;

@@ -27,7 +27,7 @@ std::optional<Instruction> with_shape(const Subject& s, Extent shape) {
     InstructionDescriptor descriptor = decode_instruction_descriptor(*form->kind, word);
     descriptor.m = shape.m, descriptor.n = shape.n;
     Instruction changed = with_immediate(s.instruction(), "idesc", encode(descriptor));
-    return violations_of(changed, s.one().target).empty() ? std::optional(std::move(changed)) : std::nullopt;
+    return violations_of(changed, s.this_case().target).empty() ? std::optional(std::move(changed)) : std::nullopt;
   } catch (const Error&) {
     return std::nullopt;
   }
@@ -61,8 +61,8 @@ std::optional<Matrix> left_in_state(const Subject& s, const Instruction& other) 
   const Mma own = s.mma(), wrong = mma_of(other);
   const bool is_larger = wrong.m > own.m || wrong.n > own.n;
   try {
-    State state = is_larger ? with_room(s.one().before, own.cta_group) : s.one().before;
-    execute(other, s.one().target, state);
+    State state = is_larger ? with_room(s.this_case().before, own.cta_group) : s.this_case().before;
+    execute(other, s.this_case().target, state);
     return recorded_result(s.instruction(), state);
   } catch (const Error&) {
     return std::nullopt;
@@ -73,7 +73,7 @@ std::optional<Matrix> left_in_state(const Subject& s, const Instruction& other) 
 PlaceMap places_of_d(const Subject& s, const Instruction& instruction) {
   State state;
   state.set(Field::d_tmem, 0);
-  return {instruction, s.one().target, state, Role::d};
+  return {instruction, s.this_case().target, state, Role::d};
 }
 
 /// The same for a whole tile, block by block. Unwritten cells hold C, or zero. A CTA pair's instruction takes the first
@@ -117,7 +117,7 @@ std::optional<Matrix> left_in_tile(const Subject& s, const Instruction& other) {
 /// "bits 17-22 of the instruction descriptor are N >> 3".
 std::string bits_of_field(const Subject& s, std::string_view name) {
   const auto fields = instruction_descriptor_fields(*find_form(s.instruction())->kind);
-  const auto field = std::ranges::find(fields, name, [](const auto& one) { return one.bits.name; });
+  const auto field = std::ranges::find(fields, name, [](const auto& row) { return row.bits.name; });
   return fmt::format("bits {}-{} of the instruction descriptor are {}", field->bits.low_bit,
                      field->bits.low_bit + field->bits.width_bits - 1, field->meaning);
 }
@@ -129,7 +129,7 @@ void add_shape(Rows& rows, const Subject& s, std::string id, const std::string& 
     const std::optional<Instruction> other = with_shape(subject, shape);
     if (!other) return false;
     std::optional<Matrix> d =
-        subject.one().has_state() ? left_in_state(subject, *other) : left_in_tile(subject, *other);
+        subject.this_case().has_state() ? left_in_state(subject, *other) : left_in_tile(subject, *other);
     if (!d) return false;
     parts.outcome = Left{std::move(*d)};
     return true;

@@ -29,7 +29,7 @@ Blocks blocks_of(const Subject& s, Role x) {
       Operands operands = part_of_k(s.truth(), step * s.step_k(), s.step_k());
       operands = block_of(operands, is_a ? block * mma.m : 0, mma.m, is_a ? 0 : block * mma.n, mma.n);
       cases.push_back({.instruction = instruction,
-                       .target = s.one().target,
+                       .target = s.this_case().target,
                        .before = place_operands(instruction, placement, operands, RandomStream(0, 0))});
     }
     const MainloopTile tile(cases, placement, RandomStream(0, 0));
@@ -85,9 +85,9 @@ void add_step_faults(Rows& rows, const Subject& s, Role x) {
           for (const std::vector<Case>& block : *laid->of(subject)) {
             int lines = 0;
             for (size_t step = 0; step < block.size(); ++step) {
-              const Subject one(block, static_cast<int64_t>(step));
-              Parts of_step = true_parts(one);
-              if (!apply(one, of_step)) return false;
+              const Subject step_subject(block, static_cast<int64_t>(step));
+              Parts of_step = true_parts(step_subject);
+              if (!apply(step_subject, of_step)) return false;
               const Matrix& read = operand_of(of_step, x);
               const int first_k = static_cast<int>(step) * subject.step_k(),
                         k = x == Role::a ? stored_of_k(parts.operands, first_k) : first_k;

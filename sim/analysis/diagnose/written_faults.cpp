@@ -179,10 +179,10 @@ void add_layouts(Rows& rows, const Subject& s, Role x) {
   };
   for (const Major major : {Major::k, Major::mn}) {
     for (const SwizzleInfo& mode : swizzles) {
-      if (mode.code(s.one().target) < 0 || mode.rows_per_atom < 8) continue;
+      if (mode.code(s.this_case().target) < 0 || mode.rows_per_atom < 8) continue;
       if (mode.bits != 0) add_row(mode, major, "linear", "written without swizzle at the same strides", write_linear);
       for (const SwizzleInfo& other : swizzles) {
-        if (other.id == mode.id || other.code(s.one().target) < 0 || other.rows_per_atom < 8) continue;
+        if (other.id == mode.id || other.code(s.this_case().target) < 0 || other.rows_per_atom < 8) continue;
         add_row(mode, major, other.name, fmt::format("written as a tile of swizzle {}", other.name),
                 [id = other.id](std::span<uint8_t> image, const SmemMatrix& right, const Matrix& lines) {
                   write_dense(image, right, lines, id);
@@ -196,7 +196,7 @@ void add_layouts(Rows& rows, const Subject& s, Role x) {
 
 void add_written_faults(Rows& rows, const Subject& s, Role x) {
   const SmemMatrix* const matrix = s.in_smem(x);
-  if (!s.one().has_state()) add_layouts(rows, s, x);
+  if (!s.this_case().has_state()) add_layouts(rows, s, x);
   if (!matrix || matrix->descriptor.leading_dim_absolute) return;
   for (const WrittenRow& row : written_rows) {
     if (!row.applies(*matrix, info(x == Role::a ? s.mma().a : s.mma().b))) continue;

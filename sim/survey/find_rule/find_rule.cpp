@@ -290,10 +290,10 @@ void RuleSearch::Search::sieve_all() {
     std::vector<std::pair<size_t, AccumulatorModel>> fallen = {};  // with the number of outputs they matched
   };
   const size_t chunks = static_cast<size_t>(threads_) * 16, chunk_size = (grid.size() + chunks - 1) / chunks;
-  std::vector<Chunk> found(chunks);
+  std::vector<Chunk> per_chunk(chunks);
   const int highest_floor = *floors_.back();
   parallel_for(chunks, threads_, [&](size_t c) {
-    Chunk& chunk = found[c];
+    Chunk& chunk = per_chunk[c];
     for (size_t index = c * chunk_size; index < std::min((c + 1) * chunk_size, grid.size()); ++index) {
       const std::optional<AccumulatorModel> model = grid.at(index);
       if (!model) continue;
@@ -310,19 +310,19 @@ void RuleSearch::Search::sieve_all() {
       const auto reached = static_cast<size_t>(refuting - outputs.begin());
       if (chunk.fallen.size() < most_fallen || reached > chunk.fallen.back().first) {
         const auto after =
-            std::ranges::upper_bound(chunk.fallen, reached, std::greater{}, [](const auto& one) { return one.first; });
+            std::ranges::upper_bound(chunk.fallen, reached, std::greater{}, [](const auto& row) { return row.first; });
         chunk.fallen.insert(after, {reached, *model});
         if (chunk.fallen.size() > most_fallen) chunk.fallen.pop_back();
       }
     }
   });
   std::vector<std::pair<size_t, AccumulatorModel>> fallen;
-  for (Chunk& chunk : found) {
+  for (Chunk& chunk : per_chunk) {
     for (AccumulatorModel& model : chunk.left)
       candidates_.push_back({.core = std::move(model), .floors = {all_floors(), all_floors()}});
     std::ranges::move(chunk.fallen, std::back_inserter(fallen));
   }
-  std::ranges::stable_sort(fallen, std::greater{}, [](const auto& one) { return one.first; });
+  std::ranges::stable_sort(fallen, std::greater{}, [](const auto& row) { return row.first; });
   sieve(outputs);
   check_whole_matrices(0);
   for (auto& [reached, model] : fallen) keep_fallen(std::move(model));

@@ -30,9 +30,9 @@ TEST_CASE("the moves are every shape, number, packing, group of CTAs and source 
 
 TEST_CASE("a move that PTX does not have is refused by field") {
   const auto fields = [](const TmemMove& move) {
-    std::set<std::string> found;
-    for (const Violation& violation : violations_of(move, Target::sm_100a)) found.insert(violation.field);
-    return found;
+    std::set<std::string> names;
+    for (const Violation& violation : violations_of(move, Target::sm_100a)) names.insert(violation.field);
+    return names;
   };
   using Fields = std::set<std::string>;
   CHECK(fields({.kind = MoveKind::shift, .cta_group = 3}) == Fields{"cta_group"});
@@ -50,9 +50,9 @@ TEST_CASE("ld.red is refused by field, and on targets before sm_103a", "[rule:ld
   const auto fields = [](const TmemMove& fields_of_move, Target target = Target::sm_103a) {
     TmemMove move = fields_of_move;
     move.kind = MoveKind::ld_red;
-    std::set<std::string> found;
-    for (const Violation& violation : violations_of(move, target)) found.insert(violation.field);
-    return found;
+    std::set<std::string> names;
+    for (const Violation& violation : violations_of(move, target)) names.insert(violation.field);
+    return names;
   };
   constexpr LdSt two{.num = 2};
   CHECK(fields({.ldst = two}).empty());

@@ -49,7 +49,7 @@ ProductFile read_product(const GemmFlags& flags) {
 void run_find(Context& context, const GemmFlags& flags) {
   const ProductFile product = read_product(flags);
   const FindOptions options{.threads = flags.threads, .timeout_s = flags.timeout};
-  const std::optional<Target> target = flags.target.asked();
+  const std::optional<Target> target = flags.target.requested();
   const bool as_json = flags.json;
   context.require_flags_acted();
   const PlanSearch search = [&] {

@@ -57,7 +57,7 @@ void run_word_campaign_command(Context& context, const CampaignFlags& flags, Wor
   context.require_flags_acted();
   Gpu gpu(device);
   const Interrupts interrupts;
-  request.options.stop = [&] { return interrupts.asked(); };
+  request.options.stop = [&] { return interrupts.received(); };
   const GpuWordCampaign campaign = naming_flags(flags_of_campaigns, [&] {
     StatusLine line(context);
     return run_gpu_word_campaign(gpu, request, [&](const WordFunction& function, int64_t arguments, int64_t of) {

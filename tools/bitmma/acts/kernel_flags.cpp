@@ -59,7 +59,7 @@ void KernelFlags::add(Command& command) {
 KernelFileRequest KernelFlags::kernel() const {
   return {.ptx = read_whole(file),
           .entry = entry,
-          .target = target.asked(),
+          .target = target.requested(),
           .fmad = !no_fmad,
           .sass = sass.empty() ? std::optional<std::string>{} : read_whole(sass)};
 }
@@ -96,7 +96,7 @@ std::optional<uint64_t> KernelFlags::clock_number() const {
 LaunchPlanRequest KernelFlags::plan_request() const {
   return {.ptx = read_whole(file),
           .plan = read_whole(launches),
-          .target = target.asked(),
+          .target = target.requested(),
           .fmad = !no_fmad,
           .checks = !no_checks,
           .prints = !no_print,

@@ -87,7 +87,7 @@ void run_math(Context& context, const MathFlags& flags) {
   }
   std::vector<uint64_t> words;
   for (size_t i = 0; i < texts.size(); ++i) words.push_back(operand_of(types[i % count], texts[i]));
-  const std::optional<Target> target = flags.target.asked();
+  const std::optional<Target> target = flags.target.requested();
   Report results = Report::list();
   for (size_t i = 0; i < words.size(); i += count) {
     Report row = describe(function, std::span(words).subspan(i, count), flags.explain, target);

@@ -86,7 +86,7 @@ template bool RequestFlags<ProductLibraryRequest>::has(std::string ProductLibrar
 
 ProductPlanRequest ProductPlanFlags::request(const TargetFlag& target) const {
   ProductPlanRequest request = RequestFlags::request();
-  request.target = target.asked();
+  request.target = target.requested();
   return request;
 }
 

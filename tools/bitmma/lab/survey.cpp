@@ -61,7 +61,7 @@ void run_survey_command(Context& context, const SurveyRunFlags& flags) {
                               .jobs = flags.jobs,
                               .only = flags.only,
                               .retry = flags.retry,
-                              .stop = [&] { return interrupts.asked(); },
+                              .stop = [&] { return interrupts.received(); },
                               .command = std::move(command)};
   const SurveyReport report = naming_flags(survey_flags, [&] {
     StatusLine line(context);
@@ -87,9 +87,9 @@ void run_survey_command(Context& context, const SurveyRunFlags& flags) {
     summary.add_text(fmt::format("to repeat units without an answer, use --retry; {}", counted(unanswered, "unit")));
   summary.add_text(fmt::format("wrote {}; to read it, run bitmma survey read {}", flags.out, flags.out));
   show(context, summary, flags.json);
-  context.exit_code = interrupts.asked() || unanswered == units_run ? exit_bad_request
-                      : mismatches > 0                              ? exit_differs
-                                                                    : exit_same;
+  context.exit_code = interrupts.received() || unanswered == units_run ? exit_bad_request
+                      : mismatches > 0                                 ? exit_differs
+                                                                       : exit_same;
 }
 
 void add_survey_run(Command& survey, Context& context) {
