@@ -44,7 +44,7 @@ enum class Word : uint16_t {
   vabsdiff4, vadd2, vadd4, vavrg2, vavrg4, vmax2, vmax4,
   vmin2, vmin4, vset2, vset4, vsub2, vsub4, vadd, vsub, vabsdiff, vmin, vmax, vshl, vshr, vmad, vset, po, shr7,
   shr15, m8n16, m16n8, m16n16, b8x16, b6x16_p32, b4x16_p64,
-  szext, fns, im2col_no_offs, tile_scatter4,
+  szext, fns, tile_scatter4,
   wmma, load, store, a, b, c, d, row, col, m16n16k16,
   m32n8k16, m8n32k16, m16n16k8, m8n8k4, m8n8k32, m8n8k128, s4, u4, b1,
   // clang-format on
@@ -152,8 +152,7 @@ inline constexpr auto word_rows = std::to_array<WordInfo>({
     {Word::po, "po"}, {Word::shr7, "shr7"}, {Word::shr15, "shr15"},
     {Word::m8n16, "m8n16"}, {Word::m16n8, "m16n8"}, {Word::m16n16, "m16n16"}, {Word::b8x16, "b8x16"},
     {Word::b6x16_p32, "b6x16_p32"}, {Word::b4x16_p64, "b4x16_p64"},
-    {Word::szext, "szext"}, {Word::fns, "fns"}, {Word::im2col_no_offs, "im2col_no_offs"},
-    {Word::tile_scatter4, "tile::scatter4"},
+    {Word::szext, "szext"}, {Word::fns, "fns"},     {Word::tile_scatter4, "tile::scatter4"},
     {Word::wmma, "wmma"}, {Word::load, "load"}, {Word::store, "store"}, {Word::a, "a"},
     {Word::b, "b"}, {Word::c, "c"}, {Word::d, "d"}, {Word::row, "row"},
     {Word::col, "col"}, {Word::m16n16k16, "m16n16k16"}, {Word::m32n8k16, "m32n8k16"}, {Word::m8n32k16, "m8n32k16"},

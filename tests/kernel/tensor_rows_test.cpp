@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Copies of four rows of a tensor by their numbers: .tile::gather4 and .tile::scatter4; and forms of im2col that are refused.
+// Copies of four rows of a tensor by their numbers: .tile::gather4 and .tile::scatter4; and forms of im2col that are
+// refused.
 #include <fmt/format.h>
 
 #include <numeric>
