@@ -354,6 +354,15 @@ void gather_words(const Warp& warp, std::span<const uint32_t> slots, bool wide, 
       for (size_t k = 0; k < 4; ++k) bitmma::store(block[k], to + (lane + k) * count + i);
     }
   }
+  if (!wide && count == 2) {
+    for (size_t lane = 0; lane < lanes; lane += 4) {
+      const auto low = bitmma::load<bitmma::Words>(warp.lanes_of<const uint32_t>(slots[0]) + lane),
+                 high = bitmma::load<bitmma::Words>(warp.lanes_of<const uint32_t>(slots[1]) + lane);
+      bitmma::store(__builtin_shufflevector(low, high, 0, 4, 1, 5), to + 2 * lane);
+      bitmma::store(__builtin_shufflevector(low, high, 2, 6, 3, 7), to + 2 * lane + 4);
+    }
+    return;
+  }
   for (; i < count; ++i) {
     const auto* of_lanes = warp.lanes_of<const uint32_t>(slots[i]);
     for (size_t lane = 0; lane < lanes; ++lane) {

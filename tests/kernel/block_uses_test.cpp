@@ -3,6 +3,8 @@
 #include "kernel/block_uses.hpp"
 
 #include <array>
+#include <memory>
+#include <span>
 
 #include "bitmma/core/random.hpp"
 #include "support/catch.hpp"

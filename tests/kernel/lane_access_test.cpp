@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
+#include <memory>
 
 #include "bitmma/core/random.hpp"
 #include "core/cpu_level.hpp"
