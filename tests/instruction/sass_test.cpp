@@ -25,7 +25,7 @@ TEST_CASE("a listing of SASS: guards, encodings and brackets are passed over, sh
   CHECK(listing->arch == "sm_90a");
   CHECK(listing->instructions == 10);
   REQUIRE(listing->matrix_instructions.size() == 8);
-  const auto& instructions = listing->instructions;
+  const auto& instructions = listing->matrix_instructions;
   CHECK((instructions[0].line == 5 && instructions[0].shape == "m64n128k16" &&
          instructions[0].types == std::vector<std::string>{"F32", "BF16"}));
   CHECK((instructions[1].shape == "m64n8k16" && instructions[1].types == std::vector<std::string>{"F16", "F16"}));

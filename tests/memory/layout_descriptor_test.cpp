@@ -53,7 +53,7 @@ TEST_CASE("the five examples of PTX: parameters, strides and encodings follow fr
     INFO(example.cute);
     const DescriptorAnswer answer = descriptors_of(parse_cute(example.cute, example.element_bits));
     REQUIRE(answer.descriptors);
-    const LayoutDescriptor& layout = *answer.layout;
+    const LayoutDescriptor& layout = *answer.descriptors;
     CHECK(layout.major == example.major);
     CHECK(std::tuple(layout.t, layout.m, layout.k) == std::tuple(example.t, example.m, example.k));
     CHECK(layout.first.strides.leading_dim_byte_offset / 16 == example.lbo_encoded);
@@ -95,7 +95,7 @@ TEST_CASE("every mode, major-ness, width and tile: the descriptors find each ele
           INFO(print(cute) << ", " << bits << " bits, " << print(major)
                            << (answer.reasons.empty() ? "" : print(answer.reasons[0])));
           REQUIRE(answer.descriptors);
-          const LayoutDescriptor& layout = *answer.layout;
+          const LayoutDescriptor& layout = *answer.descriptors;
           CHECK(layout.steps.size() == static_cast<size_t>(2 * cols / instruction_k));
           const Strides& seen = layout.first.strides;
           if (layout.stride_counts) CHECK(seen.stride_dim_byte_offset == strides.stride_dim_byte_offset);
