@@ -931,8 +931,8 @@ def video_module():
 
 
 def scalar_video_module():
-    """500 random forms: scalar video instructions with parts of operands and of the result, and SIMD ones with selectors
-    and masks."""
+    """500 random forms: scalar video instructions with parts of operands and of the result, SIMD ones with masks and
+    selectors."""
     rng = np.random.default_rng(11)
 
     def draw(*choices):
