@@ -930,6 +930,96 @@ def video_module():
     return words_module("video", rows)
 
 
+def scalar_video_module():
+    """500 random forms: scalar video instructions with parts of operands and of the result, SIMD ones with masks and
+    selectors."""
+    rng = np.random.default_rng(11)
+
+    def draw(*choices):
+        return choices[rng.integers(len(choices))]
+
+    def types(count):
+        return "".join("." + draw("u32", "s32") for _ in range(count))
+
+    rows = []
+    parts = ["", ".b0", ".b1", ".b2", ".b3", ".h0", ".h1"]
+    for _ in range(500):
+        kind = draw("scalar", "scalar", "scalar", "shift", "set", "mad", "mad", "simd", "simd", "simd")
+        d, a, b, c = "%r10", "%r2", "%r3", ""
+        if kind == "simd":
+            count = draw(2, 4)
+            letter = "h" if count == 2 else "b"
+            name = draw("vadd", "vsub", "vavrg", "vabsdiff", "vmin", "vmax")
+            name += f"{count}{types(3)}{draw('', '.sat', '.add')}"
+            a, b = (
+                x + draw("", "." + letter + "".join(str(digit) for digit in rng.integers(2 * count, size=count)))
+                for x in (a, b)
+            )
+            written = [i for i in range(count) if rng.random() < 0.6]
+            if written:
+                d += "." + letter + "".join(str(i) for i in reversed(written))
+            c = ", %r4"
+        elif kind == "mad":
+            signs = draw(("", "", ""), ("-", "", ""), ("", "-", ""), ("", "", "-"), (".po", "", ""))
+            of_operands, po = types(2), signs[0] == ".po"
+            signs = ("", "", "") if po else signs
+            # The result has a sign if an operand or the sum has.
+            d_type = "s32" if "s32" in of_operands or any(signs) else "u32"
+            name = f"vmad.{d_type}{of_operands}{'.po' if po else ''}{draw('', '.sat')}{draw('', '.shr7', '.shr15')}"
+            a, b, c = signs[0] + a + draw(*parts), signs[1] + b + draw(*parts), f", {signs[2]}%r4"
+        else:
+            second = draw("", "", ".add", ".min", ".max", "merge")
+            if second == "merge":
+                d, c, second = d + draw(*parts[1:]), ", %r4", ""
+            elif second:
+                c = ", %r4"
+            if kind == "set":
+                name = f"vset{types(2)}.{draw('eq', 'ne', 'lt', 'le', 'gt', 'ge')}{second}"
+            elif kind == "shift":
+                name = f"{draw('vshl', 'vshr')}{types(2)}.u32{draw('', '.sat')}.{draw('clamp', 'wrap')}{second}"
+            else:
+                name = f"{draw('vadd', 'vsub', 'vabsdiff', 'vmin', 'vmax')}{types(3)}{draw('', '.sat')}{second}"
+            a, b = a + draw(*parts), b + draw(*parts)
+        lines = [f"{name} {d}, {a}, {b}{c};"]
+        if kind == "shift" and rng.random() < 0.7:
+            lines.insert(0, "and.b32 %r3, %r3, 63;")
+        rows.append((f"video_{len(rows)}", lines))
+    return words_module("scalar_video", rows)
+
+
+def bits_module():
+    rows = [(f"szext_{mode}_{kind}", ["and.b32 %r3, %r3, 63;", f"szext.{mode}.{kind} %r10, %r2, %r3;"])
+            for mode in ("clamp", "wrap") for kind in ("u32", "s32")]  # fmt: skip
+    rows += [
+        (
+            "fns",
+            [
+                "and.b32 %r3, %r3, 31;",
+                "and.b32 %r4, %r4, 31;",
+                "sub.s32 %r4, %r4, 16;",
+                "fns.b32 %r10, %r2, %r3, %r4;",
+            ],
+        ),
+        ("fns_base", ["and.b32 %r3, %r3, 31;", "fns.b32 %r10, %r2, %r3, 0;"]),
+    ]
+    for combine in ("or", "and"):
+        for table in ("0x80", "0x96", "0xE8", "0x01"):
+            rows.append(
+                (
+                    f"lop3_{combine}_{table}",
+                    [
+                        "setp.lt.u32 %p1, %r1, 32;",
+                        f"lop3.{combine}.b32 %r11|%p2, %r2, %r3, %r4, {table}, %p1;",
+                        "selp.u32 %r10, 1, 0, %p2;",
+                        "xor.b32 %r10, %r10, %r11;",
+                    ],
+                )
+            )
+    module = words_module("bits", rows)
+    module.text = module.text.replace(".version 8.0", ".version 8.2", 1)  # of lop3 with a predicate
+    return module
+
+
 def set_module():
     rows = []
     for source in ("u32", "s32", "b32", "f32"):
@@ -1190,6 +1280,9 @@ def modules():
     yield wide_words_module()
     yield progress_module()
     yield calls_module()
+    # Not recorded yet.
+    yield scalar_video_module()
+    yield bits_module()
 
 
 def cubin_of(text, folder):

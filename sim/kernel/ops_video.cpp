@@ -221,9 +221,29 @@ struct ScalarVideoDetails {
   int scale = 0;
 };
 
-__extension__ using SignedWide = __int128;
+// PTX gives intermediate results 33 bits. GPUs from sm_50 on run what ptxas makes of these instructions; in the SASS of
+// ptxas 13.0 for sm_90 it differs from the PTX ISA in the points that the functions below name.
 
-/// PTX gives intermediate results 33 bits. ptxas 13.0 computes shifts to the left in 34.
+/// .sat. ptxas saturates the result of a shift as a word; an unsigned word that is too large wraps; and a negative
+/// number becomes the greatest one of a part.
+int64_t saturated_result(const ScalarVideoDetails& details, int64_t value, bool shifts) {
+  if (shifts || (details.d.bits == 32 && details.d_signed)) return saturated(value, 32, details.d_signed);
+  if (details.d.bits == 32) return value < 0 ? 0 : extended(static_cast<uint64_t>(value), 32, false);
+  const auto most = static_cast<int64_t>(low_mask(details.d.bits - (details.d_signed ? 1 : 0)));
+  return value < 0 || value > most ? most : value;
+}
+
+/// .min and .max with c. ptxas compares 64 bits, of a sum, a difference and a saturated shift those of the word as a
+/// signed number.
+int64_t chosen(const ScalarVideoDetails& details, int64_t value, int64_t c) {
+  const bool shifts = details.operation == Video::shift_left || details.operation == Video::shift_right;
+  if (details.operation == Video::add || details.operation == Video::sub || (shifts && details.saturates))
+    value = extended(static_cast<uint64_t>(value), 32, true);
+  const bool is_less = details.d_signed ? value < c : static_cast<uint64_t>(value) < static_cast<uint64_t>(c);
+  return is_less == (details.second == Word::min) ? value : c;
+}
+
+/// ptxas computes shifts to the left that saturate in 34 bits.
 int64_t shifted(const ScalarVideoDetails& details, int64_t a, int64_t b) {
   const int64_t count = details.wraps ? b & 31 : std::min<int64_t>(b, 32);
   if (details.operation == Video::shift_right) return a >> count;
@@ -231,17 +251,16 @@ int64_t shifted(const ScalarVideoDetails& details, int64_t a, int64_t b) {
   return details.saturates ? extended(left, 34, true) : static_cast<int64_t>(left);
 }
 
-/// vmad: a * b + c, which fits into 66 bits, shifted and cut to 64.
+/// vmad: a * b + c in 64 bits, shifted. ptxas takes words and c as signed.
 int64_t product_sum(const ScalarVideoDetails& details, int64_t a, int64_t b, uint32_t c) {
   const bool is_signed = details.a_signed || details.b_signed || details.negates_product || details.negates_c;
-  SignedWide sum = SignedWide{a} * b;
-  if (details.negates_product) sum = -sum;
-  const SignedWide addend = extended(c, 32, is_signed);
-  sum += (details.negates_c ? -addend : addend) + (details.plus_one ? 1 : 0);
-  const auto result = static_cast<uint64_t>(sum >> details.scale);
-  if (!details.saturates) return static_cast<int64_t>(result);
-  if (is_signed) return saturated(static_cast<int64_t>(result), 32, true);
-  return static_cast<int64_t>(std::min<uint64_t>(result, 0xFFFFFFFF));
+  const auto word = [](int64_t x) { return static_cast<uint64_t>(extended(static_cast<uint64_t>(x), 32, true)); };
+  const uint64_t product = word(a) * word(b), addend = word(c);
+  const uint64_t sum = (details.negates_product ? 0 - product : product) + (details.negates_c ? 0 - addend : addend) +
+                       (details.plus_one ? 1 : 0);
+  const int64_t result =
+      is_signed ? static_cast<int64_t>(sum) >> details.scale : static_cast<int64_t>(sum >> details.scale);
+  return details.saturates ? saturated(result, 32, is_signed) : result;
 }
 
 void run_scalar_video(Warp& warp, const Op& op, Mask mask) {
@@ -259,14 +278,12 @@ void run_scalar_video(Warp& warp, const Op& op, Mask mask) {
     }
     const bool shifts = details.operation == Video::shift_left || details.operation == Video::shift_right;
     int64_t value = shifts ? shifted(details, x, y) : value_of(plain, x, y);
-    if (details.saturates) value = saturated(value, details.d.bits, details.d_signed);
+    if (details.saturates) value = saturated_result(details, value, shifts);
     const int64_t z = extended(c[lane], 32, details.d_signed);
-    switch (details.second) {
-      case Word::add: value += z; break;
-      case Word::min: value = std::min(value, z); break;
-      case Word::max: value = std::max(value, z); break;
-      default: break;
-    }
+    if (details.second == Word::add) value += z;
+    else if (details.second != Word::none) value = chosen(details, value, z);
+    // ptxas puts the upper half of the result there.
+    if (details.d.begin == 16 && details.d.bits == 16) value >>= 16;
     const auto written = static_cast<uint32_t>(low_mask(details.d.bits) << details.d.begin);
     const uint32_t kept = details.d.bits < 32 ? c[lane] & ~written : 0;
     d[lane] = kept | (static_cast<uint32_t>(value) << details.d.begin & written);
@@ -299,7 +316,8 @@ void decode_scalar_video(Decoder& decoder, const PtxInstruction& instruction, Wo
     if (type != Type::u32 && type != Type::s32) decoder.refuse("of another type than .u32 and .s32");
     is_signed_type[i] = type == Type::s32;
   }
-  details.d_signed = is_signed_type[0], details.a_signed = is_signed_type[1], details.b_signed = is_signed_type[2];
+  details.d_signed = is_signed_type[is_comparison ? 1 : 0];  // vset has no type of d: ptxas takes that of a
+  details.a_signed = is_signed_type[1], details.b_signed = is_signed_type[2];
   if (is_shift && details.b_signed) decoder.refuse("with a signed number of bits");
   const std::span<const Operand> operands = instruction.operands;
   if (operands.empty()) decoder.refuse("without operands");

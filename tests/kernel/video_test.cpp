@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Video instructions: parts of operands and of the result, saturation, second operations. Expected words follow the
-// steps of the PTX ISA by hand; data/kernels/programs.tar.xz has SIMD video instructions on a GPU.
+// steps of the PTX ISA by hand, except where the SASS of ptxas 13.0 differs. data/kernels/programs.tar.xz has SIMD
+// video instructions on a GPU.
 #include <fmt/format.h>
 
 #include "run_kernel.hpp"
@@ -22,7 +23,6 @@ constexpr std::string_view two = "%r4, %r1, %r2", three = "%r4, %r1, %r2, %r3";
 
 TEST_CASE("scalar video instructions have 33 bits before they saturate") {
   CHECK(result_of("vadd.u32.u32.u32", two, 0xFFFFFFFF, 2, 0) == 1);
-  CHECK(result_of("vadd.u32.u32.u32.sat", two, 0xFFFFFFFF, 2, 0) == 0xFFFFFFFF);
   CHECK(result_of("vadd.s32.u32.u32.sat", two, 0x7FFFFFFF, 2, 0) == 0x7FFFFFFF);
   CHECK(result_of("vadd.s32.u32.s32.sat", two, 0xFFFFFFFF, 0xFFFFFFFF, 0) == 0x7FFFFFFF);
   CHECK(result_of("vsub.u32.u32.u32.sat", two, 1, 2, 0) == 0);
@@ -39,7 +39,6 @@ TEST_CASE("scalar video instructions take parts of their operands, and write a p
   CHECK(result_of("vadd.s32.u32.u32", "%r4, %r1.b0, %r2.b1", 0x01020304, 0x0000FF00, 0) == 0x103);
   CHECK(result_of("vadd.u32.u32.u32", "%r4.b2, %r1.h0, %r2.h1, %r3", 0x00001234, 0x00010000, 0xAABBCCDD) == 0xAA35CCDD);
   CHECK(result_of("vadd.u32.u32.u32.sat", "%r4.b2, %r1, %r2, %r3", 0x1234, 1, 0xAABBCCDD) == 0xAAFFCCDD);
-  CHECK(result_of("vsub.s32.u32.u32.sat", "%r4.h1, %r1, %r2, %r3", 0, 0x12345, 0xAABBCCDD) == 0x8000CCDD);
 }
 
 TEST_CASE("the second operation of a video instruction has c with the sign of the result") {
@@ -63,7 +62,7 @@ TEST_CASE("vshl and vshr clamp or wrap the number of bits") {
 
 TEST_CASE("vmad adds a product of 64 bits and c, with signs, and scales the sum") {
   CHECK(result_of("vmad.u32.u32.u32", three, 0xFFFFFFFF, 0xFFFFFFFF, 5) == 6);
-  CHECK(result_of("vmad.u32.u32.u32.sat", three, 0xFFFFFFFF, 0xFFFFFFFF, 5) == 0xFFFFFFFF);
+  CHECK(result_of("vmad.u32.u32.u32.sat", three, 0x7FFFFFFF, 3, 5) == 0xFFFFFFFF);
   CHECK(result_of("vmad.s32.s32.s32.sat", three, 0x80000000, 3, 0) == 0x80000000);
   CHECK(result_of("vmad.s32.s32.u32", "%r4, -%r1, %r2, %r3", 7, 3, 1) == 0xFFFFFFEC);
   CHECK(result_of("vmad.s32.u32.u32", "%r4, %r1, %r2, -%r3", 7, 3, 1) == 20);
@@ -71,6 +70,29 @@ TEST_CASE("vmad adds a product of 64 bits and c, with signs, and scales the sum"
   CHECK(result_of("vmad.u32.u32.u32.shr15", three, 0x10000, 0x10000, 0) == 0x20000);
   CHECK(result_of("vmad.s32.s32.s32.shr7", three, 0xFFFFFFFF, 128, 0) == 0xFFFFFFFF);
   CHECK(result_of("vmad.s32.s32.u32", "%r4, %r1.b0, %r2.h1, %r3", 0x80, 0x00020000, 0) == 0xFFFFFF00);
+}
+
+TEST_CASE("scalar video instructions do what ptxas makes of them where that differs from the PTX ISA") {
+  // A part of the result that saturates: a negative number becomes the greatest.
+  CHECK(result_of("vadd.u32.u32.s32.sat", "%r4.b3, %r1.b3, %r2.h1, %r3", 0xFFFFFFFF, 0xD9CC7D94, 0x1BF3D25E) ==
+        0xFFF3D25E);
+  CHECK(result_of("vmin.s32.s32.s32.sat", "%r4.b2, %r1, %r2.b3, %r3", 0xA489185E, 0xA489185E, 0xFFFF) == 0x7FFFFF);
+  // An unsigned word that is too large wraps.
+  CHECK(result_of("vadd.u32.u32.u32.sat", two, 0xFFFFFFFF, 2, 0) == 1);
+  CHECK(result_of("vabsdiff.u32.s32.u32.sat", two, 0xC6979AA6, 0xC6979AA6, 0) == 0);
+  // .h1 gets the upper half of the result.
+  CHECK(result_of("vadd.u32.s32.u32", "%r4.h1, %r1.b2, %r2.b3, %r3", 0x7FFFFFFF, 0x7FFFFFFF, 0xD3E8C82F) == 0xC82F);
+  CHECK(result_of("vset.s32.u32.ge", "%r4.h1, %r1.h0, %r2.b3, %r3", 0x7F, 0x7F, 0x2CDAD8C5) == 0xD8C5);
+  // .min and .max of an unsigned result: 64 bits with the sign of the result.
+  CHECK(result_of("vsub.u32.u32.u32.max", "%r4, %r1.b0, %r2.b0, %r3", 0x1B681822, 0x3BC19FD0, 0x7F800000) ==
+        0xFFFFFF52);
+  CHECK(result_of("vmax.u32.s32.s32.max", "%r4, %r1.h0, %r2.b1, %r3", 0x938DAD0D, 0x7FFFFF, 0x7E00) == 0xFFFFFFFF);
+  // vset has c with the sign of a.
+  CHECK(result_of("vset.s32.u32.ge.max", "%r4, %r1, %r2.b2, %r3", 0x34D5C278, 0x34D5C278, 0xA5CC53E4) == 1);
+  CHECK(result_of("vset.s32.u32.lt.min", "%r4, %r1.b0, %r2, %r3", 0x5A1576C4, 0xD991381E, 0xB800BD7B) == 0xB800BD7B);
+  // vmad has signed words and a signed c.
+  CHECK(result_of("vmad.u32.u32.u32.sat.po", "%r4, %r1.b1, %r2.b3, %r3", 0x80, 0xF32180E1, 0xB5A85472) == 0);
+  CHECK(result_of("vmad.s32.s32.u32.sat", "%r4, %r1.h1, %r2, -%r3", 0xFFFFFFFF, 0xA625C102, 0x7E00) == 0x59D9C0FE);
 }
 
 TEST_CASE("SIMD video instructions select parts of both operands, and write some") {
