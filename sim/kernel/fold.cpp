@@ -92,6 +92,7 @@ class Folder {
       : entry_(entry), target_(target), flow_(flow_of(entry)), live_(live_registers(entry, flow_)) {}
 
   Entry fold() {
+    find_late_registers();
     find_constants();
     return rewritten(entry_, [this](int i, Entry& result) {
       const auto block = static_cast<size_t>(flow_.block_of[static_cast<size_t>(i)]);
@@ -112,9 +113,39 @@ class Folder {
     return (entry->second != 0) != instruction.guard_negated;
   }
 
+  /// Registers whose values come from div.approx, or from an approximation that scales subnormal numbers. ptxas folds
+  /// those after it has made additions of abs.ftz and neg.ftz, which it does not fold then. Read from SASS:
+  /// tests/kernel/fold_test.cpp.
+  void find_late_registers() {
+    is_late_.resize(entry_.registers.size());
+    for (bool is_complete = false; !is_complete;) {
+      is_complete = true;
+      for (const PtxInstruction& instruction : entry_.instructions) {
+        if (instruction.is_refused || instruction.operands.empty() || instruction.operands[0].kind != Kind::reg)
+          continue;
+        const bool is_late = has_word(instruction, Word::approx) &&
+                             (instruction.row->contraction == Contraction::quotient ||
+                              (instruction.row->scales_subnormal && !has_word(instruction, Word::ftz)));
+        const auto reg = static_cast<size_t>(instruction.operands[0].reg);
+        if (is_late_[reg] || !(is_late || reads_late(instruction))) continue;
+        is_late_[reg] = true, is_complete = false;
+      }
+    }
+  }
+  bool reads_late(const PtxInstruction& instruction) const {
+    bool reads = false;
+    for_each_register(std::span(instruction.operands).subspan(1),
+                      [&](const Operand& operand) { reads = reads || is_late_[static_cast<size_t>(operand.reg)]; });
+    return reads;
+  }
+  bool can_fold(const PtxInstruction& instruction) const {
+    const bool changes_sign = instruction.row->passes == Passes::negated || instruction.row->passes == Passes::absolute;
+    return is_folded(instruction) && !(changes_sign && has_word(instruction, Word::ftz) && reads_late(instruction));
+  }
+
   /// Values of the registers that an instruction writes; nothing if they are unknown.
   std::optional<Known> values_of(const PtxInstruction& instruction, const Known& known) const {
-    if (!is_folded(instruction)) return std::nullopt;
+    if (!can_fold(instruction)) return std::nullopt;
     PtxInstruction constant = instruction;
     constant.guard = -1;
     if (const auto chosen = chosen_operand(instruction, known); chosen > 0) {
@@ -335,7 +366,7 @@ class Folder {
     const bool writes_one = !instruction.operands.empty() && instruction.operands[0].kind == Kind::reg;
     const Type type = writes_one ? entry_.registers[static_cast<size_t>(instruction.operands[0].reg)].type : Type::pred;
     const int bits = info(type).bits;
-    if (instruction.guard >= 0 || !is_folded(instruction) || type == Type::pred || bits > 64) {
+    if (instruction.guard >= 0 || !can_fold(instruction) || type == Type::pred || bits > 64) {
       result.instructions.push_back(std::move(instruction));
       return;
     }
@@ -410,6 +441,7 @@ class Folder {
   Flow flow_;
   std::vector<std::vector<int>> live_;
   std::vector<bool> is_reached_ = {};  // by block
+  std::vector<bool> is_late_;
   /// The known registers among those that are live, in ascending order.
   std::vector<std::vector<std::pair<int, uint64_t>>> at_begin_ = {};
   uint64_t steps_ = 0;

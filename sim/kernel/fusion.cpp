@@ -218,7 +218,11 @@ class Fuser {
   bool has_constant_factor(const PtxInstruction& product) const {
     const Contraction part = product.row->contraction;
     if (part == Contraction::product) return is_constant(product.operands[1]) || is_constant(product.operands[2]);
-    return part == Contraction::quotient && product.operands[2].kind == Kind::real;  // a product with the reciprocal
+    if (part != Contraction::quotient) return false;
+    // The product is that of the dividend and the reciprocal, which is a constant of a constant divisor. Without .ftz,
+    // and of div.full, the dividend is scaled first.
+    return product.operands[2].kind == Kind::real ||
+           (has_word(product, Word::approx) && has_word(product, Word::ftz) && is_constant(product.operands[1]));
   }
 
   /// Uses of a register from an instruction to the next write or the end of the block. For a product with a constant

@@ -42,10 +42,11 @@ struct Opcode {
   Access access = Access::none;
   /// The types that PTX has for it: of its last word that names one. Empty: the decoder alone decides.
   TypeSet types = {};
-  bool selects = false;        // the result is operand 1 or 2, as predicate 3 says
-  bool is_idempotent = false;  // of two equal operands the result is the operand
-  bool may_drop = false;       // `_` may stand for its whole result
-  bool is_matrix = false;      // layer instruction reads the mnemonic and the texts of the operands
+  bool selects = false;           // the result is operand 1 or 2, as predicate 3 says
+  bool scales_subnormal = false;  // its approximation without .ftz scales a subnormal operand first
+  bool is_idempotent = false;     // of two equal operands the result is the operand
+  bool may_drop = false;          // `_` may stand for its whole result
+  bool is_matrix = false;         // layer instruction reads the mnemonic and the texts of the operands
   Jump jump = Jump::none;
   Passes passes = Passes::nothing;
   Contraction contraction = Contraction::none;

@@ -56,6 +56,57 @@ TEST_CASE("approximate instructions of constants are rounded once, as ptxas comp
   CHECK(unlike_the_unit >= 5);  // numbers that tell the two apart
 }
 
+TEST_CASE("abs.ftz and neg.ftz of what ptxas folds late are left to the GPU") {
+  // Whether the SASS of "INSTRUCTION; neg.ftz.f32; ex2.approx.ftz.f32" has an FADD and an MUFU.EX2.
+  struct Row {
+    std::string_view instruction, changes;
+    bool is_left;
+  };
+  constexpr std::string_view negates = "neg.ftz.f32 %f4, %f3;";
+  size_t decided = 0;
+  const auto is_left = [&](const Row& row) {
+    const auto result = [&](const std::string& last) {
+      return result_of("mov.b32 %f1, 0x3FCDA2CC;\nmov.b32 %f2, 0x3F000000;\n" + std::string(row.instruction) + "\n" +
+                           std::string(row.changes) + "\n" + last,
+                       {});
+    };
+    const uint32_t word = result("mov.b32 %f11, %f4;");
+    const uint32_t folded = result_of("mov.b32 %f4, " + std::to_string(word) + ";\nex2.approx.ftz.f32 %f11, %f4;", {}),
+                   of_unit = result_of("mov.b32 %f1, %r1;\nex2.approx.ftz.f32 %f11, %f1;", {word}),
+                   seen = result("ex2.approx.ftz.f32 %f11, %f4;");
+    CHECK((seen == folded || seen == of_unit));
+    decided += folded != of_unit;
+    return folded == of_unit ? row.is_left : seen == of_unit;
+  };
+  for (const Row& row : std::initializer_list<Row>{
+           {"rcp.approx.f32 %f3, %f1;", negates, true},
+           {"rcp.approx.ftz.f32 %f3, %f1;", negates, false},
+           {"rsqrt.approx.f32 %f3, %f1;", negates, true},
+           {"rsqrt.approx.ftz.f32 %f3, %f1;", negates, false},
+           {"sqrt.approx.f32 %f3, %f1;", negates, true},
+           {"sqrt.approx.ftz.f32 %f3, %f1;", negates, false},
+           {"ex2.approx.f32 %f3, %f1;", negates, true},
+           {"ex2.approx.ftz.f32 %f3, %f1;", negates, false},
+           {"lg2.approx.f32 %f3, %f1;", negates, true},
+           {"lg2.approx.ftz.f32 %f3, %f1;", negates, false},
+           {"sin.approx.f32 %f3, %f1;", negates, false},
+           {"cos.approx.f32 %f3, %f1;", negates, false},
+           {"div.approx.f32 %f3, %f2, %f1;", negates, true},
+           {"div.approx.ftz.f32 %f3, %f2, %f1;", negates, true},
+           {"div.full.f32 %f3, %f2, %f1;", negates, false},
+           {"div.full.ftz.f32 %f3, %f2, %f1;", negates, false},
+           {"div.approx.ftz.f32 %f3, %f2, %f1;", "abs.ftz.f32 %f4, %f3;", true},
+           {"div.approx.ftz.f32 %f3, %f2, %f1;", "abs.f32 %f4, %f3;", false},
+           {"div.approx.ftz.f32 %f3, %f2, %f1;", "mov.f32 %f4, %f3;", false},
+           {"div.approx.ftz.f32 %f5, %f2, %f1;\nmul.ftz.f32 %f3, %f5, 0f3F8CCCCD;", negates, true},
+           {"div.approx.ftz.f32 %f5, %f2, %f1;\nrcp.approx.ftz.f32 %f3, %f5;", negates, true},
+           {"mul.f32 %f3, %f2, %f1;", negates, false}}) {
+    INFO(row.instruction << " " << row.changes);
+    CHECK(is_left(row) == row.is_left);
+  }
+  CHECK(decided >= 8);
+}
+
 TEST_CASE("a quotient by a constant is a product by its rounded reciprocal, and joins a sum") {
   // SASS: FMUL by 0x3F8DA7D6, and FFMA.
   const std::string

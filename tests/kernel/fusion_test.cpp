@@ -141,6 +141,9 @@ TEST_CASE("a product joins sums of other blocks where a factor is constant") {
             false},
            {"add.f32 %f8, %f9, 0f3F800000;\nmul.f32 %f1, %f2, %f8;", "", "add.f32 %f4, %f1, %f5;", "", false},
            {"div.full.f32 %f1, 0f40400000, %f2;", "", "add.f32 %f4, %f1, %f5;", "", false},
+           {"div.approx.ftz.f32 %f1, 0f40400000, %f2;", "", "add.ftz.f32 %f4, %f1, %f5;", "quotient", true},
+           {"div.approx.f32 %f1, 0f40400000, %f2;", "", "add.f32 %f4, %f1, %f5;", "", false},
+           {"div.full.ftz.f32 %f1, 0f40400000, %f2;", "", "add.ftz.f32 %f4, %f1, %f5;", "", false},
            {"mul.f32 %f1, %f2, %f3;", "", "add.f32 %f4, %f1, %f5;", "", false},
            {"mul.f32 %f1, %f2, %f2;", "", "add.f32 %f4, %f1, %f5;", "", false}}) {
     std::string body(of_parameter);
