@@ -134,9 +134,9 @@ TEST_CASE("all lanes at once load, store, fault and warn as they do one by one, 
         if (random.one_in(4)) together.pass_barrier(), apart.pass_barrier();
         const bool is_store = random.between(0, 1) == 1;
         MemoryDetails details;
-        constexpr std::array types{Type::u8,  Type::s8,  Type::u16, Type::s16, Type::b32,
-                                   Type::b32, Type::s32, Type::b64, Type::b128};
-        details.type = types[random.below(static_cast<uint32_t>(types.size()))];
+        constexpr std::array element_types{Type::u8,  Type::s8,  Type::u16, Type::s16, Type::b32,
+                                           Type::b32, Type::s32, Type::b64, Type::b128};
+        details.type = element_types[random.below(static_cast<uint32_t>(element_types.size()))];
         details.bytes = bytes_of(details.type);
         const int most_parts = details.bytes == 16 ? 1 : details.bytes >= 4 ? 32 / details.bytes : 4;
         const int parts = std::min(most_parts, 1 << random.between(0, 3));
