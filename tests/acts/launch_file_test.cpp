@@ -243,6 +243,7 @@ TEST_CASE(
       CHECK(compared[i].differing_bytes == 0);
       changed += compared[i].changed_bytes;
     }
-    CHECK(changed > 50'000);
+    // Those of scalar_video change 174 bytes each.
+    CHECK(changed > (name == std::string_view("scalar_video") ? 20'000 : 50'000));
   }
 }
