@@ -4,6 +4,7 @@
 
   check_choices.py FOLDER ...           folders of record_products.py, or of data/products/recorded.tar.xz unpacked
   check_choices.py FOLDER --nearest     calls of other shapes too, with the choice for the nearest recorded shape
+  check_choices.py --held-out FILE      shapes of record_choice_grid.py --shapes: how often the choice is right, by kind
 
 Prints how many calls agree, by kind of call, and each that does not. Exit code 1 if a recorded shape has another
 kernel.
@@ -13,6 +14,7 @@ import argparse
 import json
 import pathlib
 import sys
+import tarfile
 import warnings
 from collections import Counter
 
@@ -106,11 +108,57 @@ def compare(path, nearest=False):
     return call, choice, {"kernel": is_class(metadata["kernel"], choice.kernel), "slices": slices, "bits": bits}, why
 
 
+# The arguments of library_choice for a kind of record_choices.
+KINDS = {
+    f"{dtype}{bias}": {"dtype": "f32" if dtype == "tf32" else dtype, "allow_tf32": dtype == "tf32", "bias": bool(bias)}
+    for dtype in ("bf16", "f16", "f32", "tf32")
+    for bias in ("", " bias")
+} | {"e4m3": {"dtype": "e4m3", "scales": "tensor"}}
+
+
+def held_out(path):
+    """[(kind, (M, N, K), (kernel, slices)), ...] of a file of record_choice_grid.py --shapes."""
+    shapes = []
+    with tarfile.open(path) as archive:
+        for member in filter(tarfile.TarInfo.isfile, archive):
+            lines = archive.extractfile(member).read().decode().splitlines()
+            rows = (line.split(" ", 3) for line in lines if line.startswith("#class"))
+            classes = {number: (name, int(slices)) for _, number, slices, name in rows}
+            for line in lines:
+                if not line.startswith("#"):
+                    kind, _, m, n, k, number = line.split("|")
+                    shapes.append((kind, (int(m), int(n), int(k)), classes[number]))
+    return shapes
+
+
+def hit_rates(path):
+    """{kind: {"multiples of 64", "of 8" or "any": [right, drawn]}} of the H200's choices, predicted where needed."""
+    rates = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for kind, (m, n, k), recorded in held_out(path):
+            choice = bitmma.library_choice(m, n, k, target="H200", nearest=True, **KINDS[kind])
+            name = next(
+                name for step, name in ((64, "multiples of 64"), (8, "of 8"), (1, "any")) if n % step == k % step == 0
+            )
+            rate = rates.setdefault(kind, {}).setdefault(name, [0, 0])
+            rate[0] += (choice.kernel, choice.slices) == recorded
+            rate[1] += 1
+    return rates
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folders", nargs="+", help="with files of record_products.py")
+    parser.add_argument("folders", nargs="*", help="with files of record_products.py")
+    parser.add_argument("--held-out", help="a file of record_choice_grid.py --shapes")
     parser.add_argument("--nearest", action="store_true", help="shapes that were not recorded too")
     options = parser.parse_args()
+    if options.held_out:
+        for kind, rates in sorted(hit_rates(options.held_out).items()):
+            print(
+                f"{kind}: " + ", ".join(f"{name} {right} of {drawn}" for name, (right, drawn) in sorted(rates.items()))
+            )
+        return 0
     counts, left_out, wrong = {}, Counter(), 0
     for path in sorted(path for folder in options.folders for path in pathlib.Path(folder).rglob("*.safetensors")):
         call, choice, found, why = compare(path, options.nearest)

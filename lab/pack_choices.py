@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Packs recordings of record_choices.py into the table that bitmma has built in: data/choices/cublas_13.1.txt.
+"""Packs recordings of record_choices.py and record_choice_grid.py into the tables that bitmma has built in.
 
   pack_choices.py h100.json.xz h200.json.xz -o data/choices/cublas_13.1.txt
+  pack_choices.py --grid grid.tar.xz --gpu H200 --about "NVIDIA H200, ..." -o data/choices/cublas_13.1_grid.txt
 
 Kernels whose differences do not affect the bits get one name, with `*` for what is left out: tiles, stages,
 clusters and raster of nvjet, tiles of CUTLASS 2 and of xmma. Needs c++filt. data/choices/README.md explains the table.
@@ -14,6 +15,7 @@ import lzma
 import re
 import subprocess
 import sys
+import tarfile
 from collections import Counter
 
 DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
@@ -80,11 +82,98 @@ def merged(recording):
     return choices
 
 
+STEP, STEPS = 64, 256  # of N and of K in the grid
+
+
+def grid_of(archives):
+    """{kind|layout: {(n, k): [(M, (class, slices)), ...]}} of files of record_choice_grid.py."""
+    tables = {}
+    for path in archives:
+        with tarfile.open(path) as archive:
+            for member in archive:
+                if not member.isfile():
+                    continue
+                lines = archive.extractfile(member).read().decode().splitlines()
+                rows = (line.split(" ", 3) for line in lines if line.startswith("#class"))
+                classes = {number: (name, int(slices)) for _, number, slices, name in rows}
+                for line in lines:
+                    if not line.startswith("#"):
+                        kind, layout, n, k, _, runs = line.split("|")
+                        table = tables.setdefault(f"{kind}|{layout}", {})
+                        pairs = (run.split(":") for run in runs.split(","))
+                        table[int(n), int(k)] = [(int(m), classes[number]) for m, number in pairs]
+    return tables
+
+
+def either(left, above):
+    """The runs of two lists in ascending order of M, those of the first one first, each once."""
+    runs = []
+    for _, _, run in sorted(
+        [(run[0], 0, run) for run in left] + [(run[0], 1, run) for run in above], key=lambda x: x[:2]
+    ):
+        if run not in runs[-2:]:
+            runs.append(run)
+    return runs
+
+
+def packed_grid(table, number):
+    """A table in two texts: decisions, six a digit, and numbers. A list of runs is that of the next lower K, else that
+    of the next lower N, else some of the runs of these two and others."""
+    decisions, numbers = [], []
+    for n in range(STEP, STEP * STEPS + 1, STEP):
+        for k in range(STEP, STEP * STEPS + 1, STEP):
+            runs, left, above = table[n, k], table.get((n, k - STEP), []), table.get((n - STEP, k), [])
+            decisions.append(runs == left)
+            if runs == left:
+                continue
+            decisions.append(runs == above)
+            if runs == above:
+                continue
+            known = either(left, above)
+            decisions += [run in runs for run in known]
+            others = [run for run in runs if run not in known]
+            numbers.append(len(others))
+            last = 0
+            for m, kernel in others:
+                numbers += [m - last, number[kernel]]
+                last = m
+    decisions += [False] * (-len(decisions) % 6)
+    sixes = (decisions[at : at + 6] for at in range(0, len(decisions), 6))
+    return "".join(DIGITS[sum(1 << bit for bit, is_set in enumerate(six) if is_set)] for six in sixes), digits(numbers)
+
+
+def pack_grid(options):
+    tables = grid_of(options.recordings)
+    whole = {key: table for key, table in tables.items() if len(table) == STEPS * STEPS}
+    if len(whole) < len(tables):
+        print("left out, since not all pairs were recorded:", *(key for key in tables if key not in whole))
+    used = Counter(kernel for table in whole.values() for runs in table.values() for _, kernel in runs)
+    kernels = [kernel for kernel, _ in used.most_common()]
+    names = list(dict.fromkeys(name for name, _ in kernels))
+    number = {kernel: at + 1 for at, kernel in enumerate(kernels)}
+    lines = ["# Which kernel cuBLAS takes, on a grid. Made by lab/pack_choices.py; data/choices/README.md explains it."]
+    lines += [f"# {options.about}", "names", *names, "kernels"]
+    lines.append(digits(value for name, slices in kernels for value in (names.index(name), slices)))
+    lines.append("grid")
+    for key, table in sorted(whole.items()):
+        lines.append("|".join([options.gpu, key, *packed_grid(table, number)]))
+    return "\n".join(lines) + "\n", f"{len(whole)} grids, {len(kernels)} kernels with slices"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("recordings", nargs="+", help="files of record_choices.py, one a GPU")
     parser.add_argument("-o", "--output", required=True, help="the table to write")
+    parser.add_argument("--grid", action="store_true", help="the recordings are of record_choice_grid.py")
+    parser.add_argument("--gpu", default="H200", help="with --grid: the GPU's short name")
+    parser.add_argument("--about", default="", help="with --grid: GPU, library, driver and date")
     options = parser.parse_args()
+    if options.grid:
+        text, summary = pack_grid(options)
+        with open(options.output, "w") as file:
+            file.write(text)
+        print(f"{options.output}: {len(text)} bytes, {summary}")
+        return 0
     recordings = []
     for path in options.recordings:
         with lzma.open(path) as file:

@@ -160,7 +160,7 @@ std::vector<BoundPlan> plans(nb::handle call) {
   return bound;
 }
 
-/// {"kernel", "slices", "exact", "output", "m", "n", "k"}
+/// {"kernel", "slices", "exact", "output", "m", "n", "k", "recorded_on", "right", "drawn"}
 /// `call` is a LibraryCall of python/bitmma/_matmul.py.
 nb::dict choice(nb::handle call) {
   const auto operand = [&](const char* name) {
@@ -190,6 +190,7 @@ nb::dict choice(nb::handle call) {
   fields["kernel"] = choice.kernel, fields["slices"] = choice.slices, fields["exact"] = choice.exact;
   fields["output"] = std::string(info(choice.d).name);
   fields["m"] = choice.m, fields["n"] = choice.n, fields["k"] = choice.k;
+  fields["recorded_on"] = choice.recorded_on, fields["right"] = choice.right, fields["drawn"] = choice.drawn;
   return fields;
 }
 

@@ -196,6 +196,9 @@ Report described(const ProductResult& result, int rows, int cols) {
     report.update({{"kernel", choice.kernel},
                    {"slices", choice.slices},
                    {"choice", source},
+                   {"recorded_on", choice.recorded_on},
+                   {"right", choice.right},
+                   {"drawn", choice.drawn},
                    {"call", fmt::format("{}, {}", choice.kind, choice.layout)}});
     table.insert(table.begin(), {{"kernel", without_arguments(choice.kernel) + slices},
                                  {"choice", fmt::format("{} on an {}, {}, {}: {}", choice.library, choice.gpu,

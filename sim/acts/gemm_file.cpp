@@ -161,8 +161,11 @@ LibraryChoice library_choice_of_product(const ProductFile& product, const Produc
   warn(events, {.code = ViolationCode::other_inputs,
                 .field = "library",
                 .seen = fmt::format("M {}, N {}, K {} was not recorded", call.m, call.n, call.k),
-                .fix = fmt::format("taken is the kernel for M {}, N {}, K {}: the library may take another", choice.m,
-                                   choice.n, choice.k)});
+                .fix = fmt::format("taken is the kernel for M {}, N {}, K {} on an {}: the library may take another{}",
+                                   choice.m, choice.n, choice.k, choice.recorded_on,
+                                   choice.drawn > 0 ? fmt::format("; of {} such shapes {} had the predicted kernel",
+                                                                  choice.drawn, choice.right)
+                                                    : "")});
   return choice;
 }
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// The contents of data/choices/cublas_13.1.txt.
+// The contents of data/choices/cublas_13.1.txt and cublas_13.1_grid.txt.
 #pragma once
 
 namespace bitmma {
 
 extern const char* const choices_text;
+extern const char* const choices_grid_text;
 
 }  // namespace bitmma

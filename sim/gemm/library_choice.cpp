@@ -4,9 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
-#include <sstream>
 #include <string_view>
 #include <vector>
 
@@ -14,106 +14,18 @@
 #include "bitmma/core/error.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/gemm/catalogue.hpp"
-#include "choices_data.hpp"
+#include "choice_table.hpp"
 
 namespace bitmma {
 namespace {
 
 constexpr std::string_view the_library = "cublas 13.1";
 
-/// From this M on the library takes this kernel; 0: nothing was recorded.
-struct Run {
-  int64_t m = 0;
-  size_t kernel = 0;
-};
-
-struct Recorded {
-  std::string gpu, kind, layout;
-  std::vector<size_t> lists;  // of each pair, its runs; 0: none
-};
-
-/// The table of data/choices, whose README explains it.
-struct Choices {
-  std::vector<std::pair<int64_t, int64_t>> pairs;    // (N, K)
-  std::vector<std::pair<std::string, int>> kernels;  // names and slices, from number 1 on
-  std::vector<std::vector<Run>> lists = {{}};        // from number 1 on; the last run of each ends it
-  std::vector<Recorded> calls;
-
-  Choices() {
-    std::istringstream lines{std::string(choices_text)};
-    std::vector<std::string> names;
-    std::string section;
-    for (std::string line; std::getline(lines, line);) {
-      const bool is_section =
-          line == "pairs" || line == "names" || line == "kernels" || line == "runs" || line == "choices";
-      if (line.empty() || line.front() == '#') continue;
-      if (is_section) section = line;
-      else if (section == "pairs") read_pairs(line);
-      else if (section == "names") names.push_back(line);
-      else if (section == "kernels") read_kernels(names, numbers_in(line));
-      else if (section == "runs") read_runs(numbers_in(line));
-      else read_call(line);
-    }
-  }
-
-  static const Choices& get() {
-    static const Choices choices;
-    return choices;
-  }
-
- private:
-  /// Base64 VLQ without sign: 5 bits a digit, the lowest first; 32 marks all digits of a number but its last.
-  static std::vector<int64_t> numbers_in(std::string_view text) {
-    constexpr std::string_view digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    std::vector<int64_t> numbers;
-    int64_t number = 0;
-    int shift = 0;
-    for (const char letter : text) {
-      const auto digit = static_cast<int64_t>(digits.find(letter));
-      number |= (digit & 31) << shift, shift += 5;
-      if (digit > 31) continue;
-      numbers.push_back(number);
-      number = 0, shift = 0;
-    }
-    return numbers;
-  }
-
-  void read_pairs(const std::string& line) {
-    std::istringstream words(line);
-    int64_t n = 0, k = 0;
-    for (char comma = 0; words >> n >> comma >> k;) pairs.emplace_back(n, k);
-  }
-
-  void read_kernels(const std::vector<std::string>& names, const std::vector<int64_t>& numbers) {
-    kernels.emplace_back();
-    for (size_t i = 0; i + 1 < numbers.size(); i += 2)
-      kernels.emplace_back(names[static_cast<size_t>(numbers[i])], static_cast<int>(numbers[i + 1]));
-  }
-
-  void read_runs(const std::vector<int64_t>& numbers) {
-    std::vector<Run>& runs = lists.emplace_back();
-    int64_t m = 0;
-    for (size_t i = 0; i + 1 < numbers.size(); i += 2) {
-      m += numbers[i];
-      runs.push_back({.m = m, .kernel = static_cast<size_t>(numbers[i + 1])});
-    }
-  }
-
-  void read_call(const std::string& line) {
-    Recorded call;
-    std::istringstream words(line);
-    std::string lists_text;
-    std::getline(words, call.gpu, '|'), std::getline(words, call.kind, '|'), std::getline(words, call.layout, '|');
-    std::getline(words, lists_text);
-    for (const int64_t list : numbers_in(lists_text)) call.lists.push_back(static_cast<size_t>(list));
-    calls.push_back(std::move(call));
-  }
-};
-
 /// The distinct values of a field of the recorded calls.
-std::vector<std::string> all_of(std::string Recorded::*field, std::string_view gpu = {}, std::string_view kind = {}) {
+std::vector<std::string> all_of(std::string ChoiceTable::Call::*field, std::string_view gpu = {},
+                                std::string_view kind = {}) {
   std::vector<std::string> values;
-  for (const Recorded& recorded : Choices::get().calls) {
+  for (const ChoiceTable::Call& recorded : ChoiceTable::get().calls) {
     if (!gpu.empty() && recorded.gpu != gpu) continue;
     if (!kind.empty() && recorded.kind != kind) continue;
     if (std::ranges::find(values, recorded.*field) == values.end()) values.push_back(recorded.*field);
@@ -154,22 +66,22 @@ std::string kind_of(const LibraryCall& call) {
 /// 1, 2, 4 or 8 elements: kernels differ by the alignment of rows.
 int64_t alignment(int64_t n, int64_t k) { return std::gcd(std::gcd(n, k), int64_t{8}); }
 
-/// The recorded pairs, the nearest first, of which `m` rows were recorded. Another alignment counts as 16 times as far.
-std::vector<size_t> nearest_pairs(const Recorded& recorded, int64_t m, int64_t n, int64_t k) {
-  const Choices& all = Choices::get();
-  const auto distance = [&](size_t pair) {
-    const auto [other_n, other_k] = all.pairs[pair];
-    const auto apart = [](int64_t x, int64_t y) {
-      return std::abs(std::log2(static_cast<double>(x)) - std::log2(static_cast<double>(y)));
-    };
-    return apart(n, other_n) + apart(k, other_k) + (alignment(n, k) == alignment(other_n, other_k) ? 0 : 4);
+/// How far two pairs are apart, in doublings. Another alignment counts as a factor of 16.
+double distance(std::pair<int64_t, int64_t> of, std::pair<int64_t, int64_t> from) {
+  const auto apart = [](int64_t x, int64_t y) {
+    return std::abs(std::log2(static_cast<double>(x)) - std::log2(static_cast<double>(y)));
   };
+  return apart(of.first, from.first) + apart(of.second, from.second) +
+         (alignment(of.first, of.second) == alignment(from.first, from.second) ? 0 : 4);
+}
+
+/// The recorded pairs of the table, the nearest first, of which `m` rows were recorded.
+std::vector<size_t> nearest_pairs(const ChoiceTable::Call& recorded, int64_t m, int64_t n, int64_t k) {
+  const ChoiceTable& table = ChoiceTable::get();
   std::vector<size_t> pairs;
-  for (size_t pair = 0; pair < all.pairs.size(); ++pair) {
-    const std::vector<Run>& runs = all.lists[recorded.lists[pair]];
-    if (!runs.empty() && runs.front().m <= m && m < runs.back().m) pairs.push_back(pair);
-  }
-  std::ranges::stable_sort(pairs, {}, distance);
+  for (size_t pair = 0; pair < table.pairs.size(); ++pair)
+    if (run_at(table.lists[recorded.lists[pair]], m)) pairs.push_back(pair);
+  std::ranges::stable_sort(pairs, {}, [&](size_t pair) { return distance({n, k}, table.pairs[pair]); });
   return pairs;
 }
 
@@ -179,39 +91,122 @@ int64_t step_of_m(std::string_view layout, int64_t m) {
   return m < 256 ? 8 : m < 2048 ? 16 : 64;
 }
 
-/// The kernel from `m` rows on; nothing if that many were not recorded.
-const Run* run_at(const std::vector<Run>& runs, int64_t m) {
-  const auto after = std::ranges::upper_bound(runs, m, {}, &Run::m);
-  return after == runs.begin() || after == runs.end() ? nullptr : &*(after - 1);
-}
+/// How often the choice was right for shapes that nothing was fitted to: lab/check_choices.py --held-out counts them.
+struct HitRate {
+  struct Count {
+    int right = 0, drawn = 0;
+  };
 
-/// The recorded shape from which the choice for the requested one is taken: (M, number of the pair).
-std::pair<int64_t, size_t> recorded_shape(const Recorded& recorded, const LibraryCall& call) {
-  const Choices& all = Choices::get();
+  std::string_view kind = {};
+  Count of_grid = {};         // on an H200, N and K multiples of 64
+  Count of_eights = {};       // on an H200, N and K other multiples of 8 (e4m3: of 16), by the nearest pair
+  Count of_others = {};       // on an H200, other N and K
+  Count of_another_gpu = {};  // an H100's choice by the H200's, of the pairs that were recorded on both
+};
+
+constexpr std::array hit_rates = {
+    HitRate{"bf16", {396, 404}, {286, 300}, {46, 196}, {5970, 6672}},
+    HitRate{"bf16 bias", {402, 404}, {293, 297}, {69, 199}, {6105, 6672}},
+    HitRate{"f16", {399, 405}, {291, 299}, {49, 196}, {5748, 6672}},
+    HitRate{"f16 bias", {400, 401}, {293, 301}, {62, 198}, {5937, 6672}},
+    HitRate{"e4m3", {423, 423}, {274, 277}, {}, {6479, 6672}},
+    HitRate{"f32", {401, 407}, {233, 296}, {83, 197}, {6672, 6672}},
+    HitRate{"f32 bias", {409, 409}, {260, 293}, {149, 198}, {6672, 6672}},
+    HitRate{"tf32", {404, 405}, {231, 298}, {58, 197}, {6672, 6672}},
+    HitRate{"tf32 bias", {410, 411}, {262, 292}, {77, 197}, {6672, 6672}},
+};
+
+/// The kernel of a recorded shape.
+struct Chosen {
+  const ChoiceKernel* kernel = nullptr;
+  int64_t m = 0, n = 0, k = 0;
+  std::string gpu = {};
+};
+
+[[noreturn]] void refuse_shape(const ChoiceTable::Call& recorded, const LibraryCall& call, ChoiceRuns runs_of_pair,
+                               bool has_grid) {
+  const ChoiceTable& table = ChoiceTable::get();
   const int64_t step = step_of_m(call.layout, call.m);
-  const auto pair = std::ranges::find(all.pairs, std::pair(call.n, call.k));
-  const size_t at = static_cast<size_t>(pair - all.pairs.begin());
-  const std::vector<Run>* const runs = pair == all.pairs.end() ? nullptr : &all.lists[recorded.lists[at]];
-  const bool has_pair = runs && !runs->empty();
-  if (has_pair && call.m % step == 0 && run_at(*runs, call.m)) return {call.m, at};
-  int64_t end = 0;
-  for (const size_t list : recorded.lists) end = std::max(end, all.lists[list].empty() ? 0 : all.lists[list].back().m);
-  const int64_t m = std::clamp(call.m / step * step, step, (end - 1) / step * step);
-  if (has_pair && run_at(*runs, m) && call.nearest) return {m, at};
-  const std::vector<size_t> near = nearest_pairs(recorded, m, call.n, call.k);
-  if (call.nearest && !near.empty()) return {m, near.front()};
   Violation violation{.field = "m, n, k", .seen = fmt::format("{} x {} x {}", call.m, call.n, call.k)};
-  if (has_pair) {
-    violation.expected = fmt::format("M of 1..{}{}", runs->back().m - 1,
+  if (!runs_of_pair.empty()) {
+    violation.expected = fmt::format("M of 1..{}{}", runs_of_pair.back().m - 1,
                                      step == 1 ? "" : ", in steps of 8; of 16 from 256 on; of 64 from 2048 on");
   } else {
-    violation.expected = "a recorded (N, K), the nearest are ";
+    violation.expected = "a recorded (N, K)";
+    if (has_grid)
+      violation.expected += fmt::format(", which are all multiples of {} up to {}; others are", ChoiceGrid::step,
+                                        ChoiceGrid::step * ChoiceGrid::steps);
+    else violation.expected += ", the nearest are";
+    const std::vector<size_t> near = nearest_pairs(recorded, std::min(call.m, int64_t{1024}), call.n, call.k);
     for (size_t i = 0; i < std::min<size_t>(near.size(), 3); ++i)
       violation.expected +=
-          fmt::format("{}({}, {})", i == 0 ? "" : ", ", all.pairs[near[i]].first, all.pairs[near[i]].second);
+          fmt::format("{} ({}, {})", i == 0 ? "" : ",", table.pairs[near[i]].first, table.pairs[near[i]].second);
   }
   violation.fix = "`nearest` takes the choice of the nearest recorded shape, which may be another kernel";
   throw Error(std::move(violation));
+}
+
+/// The rate of a choice in layout nt; 0 of 0 where none was measured.
+HitRate::Count hit_rate(std::string_view kind, const LibraryCall& call, const Chosen& choice) {
+  const auto row = std::ranges::find(hit_rates, kind, &HitRate::kind);
+  if (row == hit_rates.end() || call.layout != "nt" || call.m > ChoiceGrid::most_m) return {};
+  const bool has_pair = choice.n == call.n && choice.k == call.k;
+  if (choice.gpu != call.gpu) return has_pair ? row->of_another_gpu : HitRate::Count{};
+  if (call.gpu != "H200") return {};
+  if (has_pair) return ChoiceGrid::has(call.n, call.k) ? row->of_grid : HitRate::Count{};
+  if (std::max(call.n, call.k) > ChoiceGrid::step * ChoiceGrid::steps) return {};
+  return call.n % 8 == 0 && call.k % 8 == 0 ? row->of_eights : row->of_others;
+}
+
+/// The grid's choice for the nearest pair that it has.
+Chosen of_grid(const ChoiceGrid& grid, const LibraryCall& call, std::string gpu) {
+  const auto nearest = [](int64_t size) {
+    return std::clamp((size + ChoiceGrid::step / 2) / ChoiceGrid::step, int64_t{1}, ChoiceGrid::steps) *
+           ChoiceGrid::step;
+  };
+  const int64_t m = std::min(call.m, ChoiceGrid::most_m), n = nearest(call.n), k = nearest(call.k);
+  return {&ChoiceGrid::kernel(run_at(grid.runs(n, k), m)->kernel), m, n, k, std::move(gpu)};
+}
+
+/// The kernel of the requested shape, or with `nearest` of the nearest recorded one.
+Chosen chosen(const ChoiceTable::Call& recorded, const LibraryCall& call) {
+  const ChoiceTable& table = ChoiceTable::get();
+  const int64_t step = step_of_m(call.layout, call.m);
+  const auto of_table = [&](int64_t m, size_t pair) {
+    const ChoiceRun* const run = run_at(table.lists[recorded.lists[pair]], m);
+    return Chosen{&table.kernels[run->kernel], m, table.pairs[pair].first, table.pairs[pair].second, recorded.gpu};
+  };
+  const auto pair = std::ranges::find(table.pairs, std::pair(call.n, call.k));
+  const auto at = static_cast<size_t>(pair - table.pairs.begin());
+  const ChoiceRuns runs = pair == table.pairs.end() ? ChoiceRuns{} : ChoiceRuns(table.lists[recorded.lists[at]]);
+  if (call.m % step == 0 && run_at(runs, call.m)) return of_table(call.m, at);
+  const ChoiceGrid* const grid = ChoiceGrid::find(recorded.gpu, recorded.kind, recorded.layout);
+  if (grid && ChoiceGrid::has(call.n, call.k) && call.m <= ChoiceGrid::most_m)
+    return of_grid(*grid, call, recorded.gpu);
+  if (!call.nearest) refuse_shape(recorded, call, runs, grid != nullptr);
+
+  int64_t end = 0;
+  for (const size_t list : recorded.lists) {
+    if (!table.lists[list].empty()) end = std::max(end, int64_t{table.lists[list].back().m});
+  }
+  const int64_t m = std::clamp(call.m / step * step, step, (end - 1) / step * step);
+  if (run_at(runs, m)) return of_table(m, at);
+  // Of another GPU, the same pair says more than the nearest pair of this one.
+  const ChoiceGrid* other = grid;
+  std::string gpu = recorded.gpu;
+  for (const ChoiceTable::Call& row : table.calls) {
+    if (other) break;
+    other = ChoiceGrid::find(row.gpu, recorded.kind, recorded.layout), gpu = row.gpu;
+  }
+  const std::vector<size_t> near = nearest_pairs(recorded, m, call.n, call.k);
+  if (other) {
+    Chosen of_other = of_grid(*other, call, gpu);
+    const std::pair<int64_t, int64_t> shape{call.n, call.k};
+    if (near.empty() || distance(shape, {of_other.n, of_other.k}) <= distance(shape, table.pairs[near.front()]))
+      return of_other;
+  }
+  if (near.empty()) refuse_shape(recorded, call, runs, grid != nullptr);
+  return of_table(m, near.front());
 }
 
 /// Throws Error for a bias or scales of types that PyTorch refuses: it converts none of them.
@@ -239,7 +234,7 @@ LibraryChoice library_choice(const LibraryCall& call) {
   std::string library = call.library;
   std::ranges::replace(library, '-', ' ');
   if (library != the_library) refuse("library", call.library, {std::string(the_library)});
-  const std::vector<std::string> gpus = all_of(&Recorded::gpu);
+  const std::vector<std::string> gpus = all_of(&ChoiceTable::Call::gpu);
   if (std::ranges::find(gpus, call.gpu) == gpus.end()) refuse("gpu", call.gpu.empty() ? "(missing)" : call.gpu, gpus);
   if (call.m < 1 || call.n < 1 || call.k < 1) {
     throw Error({.field = "m, n, k",
@@ -247,33 +242,35 @@ LibraryChoice library_choice(const LibraryCall& call) {
                  .expected = "1 or more of each"});
   }
   const std::string kind = kind_of(call);
-  const std::vector<std::string> kinds = all_of(&Recorded::kind, call.gpu);
+  const std::vector<std::string> kinds = all_of(&ChoiceTable::Call::kind, call.gpu);
   if (std::ranges::find(kinds, kind) == kinds.end())
     refuse("types", kind, kinds,
            info(call.a).bits == 8 && call.scales == CallScales::none
                ? "float8 needs scale_a and scale_b, as torch._scaled_mm does"
                : "the choices for these calls were recorded");
-  const auto recorded = std::ranges::find_if(Choices::get().calls, [&](const Recorded& row) {
+  const std::vector<ChoiceTable::Call>& calls = ChoiceTable::get().calls;
+  const auto recorded = std::ranges::find_if(calls, [&](const ChoiceTable::Call& row) {
     return row.gpu == call.gpu && row.kind == kind && row.layout == call.layout;
   });
-  if (recorded == Choices::get().calls.end())
-    refuse("layout", call.layout, all_of(&Recorded::layout, call.gpu, kind),
+  if (recorded == calls.end())
+    refuse("layout", call.layout, all_of(&ChoiceTable::Call::layout, call.gpu, kind),
            "of A and B: n has contiguous rows, t contiguous columns");
-  const auto [m, pair] = in_ieee_environment([&] { return recorded_shape(*recorded, call); });
-  const auto [n, k] = Choices::get().pairs[pair];
-  const Run* const run = run_at(Choices::get().lists[recorded->lists[pair]], m);
-  const auto& [kernel, slices] = Choices::get().kernels[run->kernel];
-  return {.kernel = kernel,
-          .slices = slices,
+  Chosen choice = in_ieee_environment([&] { return chosen(*recorded, call); });
+  const HitRate::Count rate = hit_rate(kind, call, choice);
+  return {.kernel = choice.kernel->names,
+          .slices = choice.kernel->slices,
           .d = output_of(call),
-          .exact = m == call.m && n == call.n && k == call.k,
-          .m = m,
-          .n = n,
-          .k = k,
+          .exact = choice.m == call.m && choice.n == call.n && choice.k == call.k && choice.gpu == call.gpu,
+          .m = choice.m,
+          .n = choice.n,
+          .k = choice.k,
           .library = library,
           .gpu = call.gpu,
           .kind = kind,
-          .layout = call.layout};
+          .layout = call.layout,
+          .recorded_on = std::move(choice.gpu),
+          .right = rate.right,
+          .drawn = rate.drawn};
 }
 
 LibraryCall call_of(const GemmInputs& inputs) {

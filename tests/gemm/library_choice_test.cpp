@@ -77,6 +77,56 @@ TEST_CASE("the library's choice for other shapes is an error, or that of the nea
   CHECK(library_choice(call).m == 16);
 }
 
+TEST_CASE("on the H200 all multiples of 64 are recorded; for the H100 they are predictions") {
+  // Of the recording: the first and the last pair, and kernels that cuBLAS takes for few M.
+  struct Row {
+    Format type;
+    bool allow_tf32, bias;
+    int64_t m, n, k;
+    std::string kernel;
+    int slices;
+  };
+  for (const Row& row : {
+           Row{Format::bf16, false, false, 1263, 64, 4160, "nvjet_sm90_tst_*_splitK + ", 3},
+           Row{Format::bf16, false, false, 1300, 64, 4160, "nvjet_sm90_tst_*_splitK + ", 2},
+           Row{Format::bf16, false, false, 16384, 16384, 16384, "nvjet_sm90_tst_*", 0},
+           Row{Format::f16, false, true, 200, 1024, 6144, "nvjet_sm90_hsh_*_bias", 0},
+           Row{Format::tf32, false, false, 1, 1088, 1024, "internal::gemvx::kernel<int, int, float, ", 0},
+           Row{Format::tf32, true, true, 100, 7168, 14336, "sm90_xmma_gemm_f32f32_tf32f32_f32_tn_n_tilesize128x64x32_",
+               0},
+       }) {
+    const LibraryChoice choice = library_choice({.gpu = "H200",
+                                                 .a = row.type,
+                                                 .b = row.type,
+                                                 .allow_tf32 = row.allow_tf32,
+                                                 .bias = row.bias,
+                                                 .m = row.m,
+                                                 .n = row.n,
+                                                 .k = row.k});
+    CAPTURE(row.m, row.n, row.k);
+    CHECK(choice.exact);
+    CHECK(choice.recorded_on == "H200");
+    CHECK_THAT(choice.kernel, Catch::Matchers::StartsWith(row.kernel));
+    CHECK(choice.slices == row.slices);
+  }
+  LibraryCall call{.gpu = "H200", .m = 1000, .n = 4160, .k = 6208};
+  const LibraryChoice recorded = library_choice(call);
+  CHECK(recorded.exact);
+  call.gpu = "H100";
+  CHECK(refusal([&] { library_choice(call); }).field == "m, n, k");
+  call.nearest = true;
+  const LibraryChoice predicted = library_choice(call);
+  CHECK_FALSE(predicted.exact);
+  CHECK(predicted.recorded_on == "H200");
+  CHECK(predicted.kernel == recorded.kernel);
+  CHECK(predicted.slices == recorded.slices);
+  CHECK(predicted.drawn > 0);
+  call.gpu = "H200", call.m = 16385, call.nearest = false;
+  CHECK(refusal([&] { library_choice(call); }).field == "m, n, k");
+  call.m = 1000, call.n = 4161;
+  CHECK(refusal([&] { library_choice(call); }).field == "m, n, k");
+}
+
 TEST_CASE("calls of libraries, GPUs, types and layouts without recordings are refused by name") {
   const auto field_of = [](LibraryCall call) { return refusal([&] { library_choice(call); }).field; };
   LibraryCall call = call_with(16, 4096, 4096);

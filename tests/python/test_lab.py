@@ -5,9 +5,12 @@ from __future__ import annotations
 import ast
 import graphlib
 import importlib.util
+import sys
 
 import numpy as np
+import pytest
 
+import bitmma
 from conftest import ROOT
 
 LAB = ROOT / "lab"
@@ -58,3 +61,20 @@ def test_the_generator_of_the_package_gives_recorders_the_same_words():
     # Of the Random123 distribution (kat_vectors, philox4x32-10).
     known = [int(words) for words in philox.philox(0x85A308D3243F6A88, 0x0370734413198A2E, 0x299F31D0A4093822)]
     assert known == [0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1]
+
+
+@pytest.mark.filterwarnings("ignore:cublas")
+def test_choices_for_shapes_that_were_drawn_later_are_right_as_often_as_they_say(monkeypatch):
+    monkeypatch.syspath_prepend(str(LAB))
+    check_choices = importlib.import_module("check_choices")
+    rates = check_choices.hit_rates(ROOT / "data" / "choices" / "held_out.tar.xz")
+    assert len(rates) == 9
+    lines = (ROOT / "docs" / "products.md").read_text().splitlines()
+    for kind, of_steps in rates.items():
+        line = next(line for line in lines if line.startswith(f"| {kind} | "))
+        for step, (right, drawn) in of_steps.items():
+            n = {"multiples of 64": 4160, "of 8": 4112, "any": 4163}[step]
+            choice = bitmma.library_choice(1000, n, n, target="H200", nearest=True, **check_choices.KINDS[kind])
+            assert (choice.right, choice.drawn) == (right, drawn), (kind, step)
+            assert f"{right} of {drawn}" in line
+    sys.modules.pop("check_choices")

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Which kernel a library takes for a product. cuBLAS's choices for PyTorch's calls were recorded on an H100 and an H200
-// for the layers of open models and a grid of shapes (data/choices); they are compiled in.
+// for the layers of open models, and on the H200 for all N and K that are multiples of 64 up to 16384 (data/choices);
+// they are compiled in.
 //
 //   LibraryCall call = call_of(inputs);                 types, shape, bias and scales
 //   call.gpu = "H100";
@@ -42,6 +43,10 @@ struct [[nodiscard]] LibraryChoice {
   bool exact = false;           // the shape was recorded, or the recorded M below and above it take the same kernel
   int64_t m = 0, n = 0, k = 0;  // the recorded shape
   std::string library = {}, gpu = {}, kind = {}, layout = {};  // "cublas 13.1", "H100", "bf16 bias", "nt"
+  std::string recorded_on = {};  // the GPU; with `nearest` it may be another one than `gpu`
+  /// How often such choices were right, for shapes that were drawn after the recording (data/choices/README.md): `right`
+  /// of `drawn`; drawn 0: not measured.
+  int right = 0, drawn = 0;
 
   bool operator==(const LibraryChoice&) const = default;
 };

@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Records which kernel cuBLAS takes on a grid: N and K in steps of 64 up to 16384, M at every change.
+
+Needs PyTorch with a GPU, g++ and CUDA's headers, but not bitmma. No product is computed: record_choices.cpp captures
+PyTorch's own calls of nine kinds, 30 to 250 us each. With 16 cores the grid takes 6 minutes (77 million calls).
+
+  record_choice_grid.py -o grid.tar.xz --seconds 400          what is not reached in this time is left out, the finest
+                                                              steps first
+  record_choice_grid.py -o held_out.tar.xz --shapes FILE      the shapes of a file, lines `kind|layout|m|n|k`
+
+pack_choices.py --grid makes the table of a recorded grid.
+"""
+
+import argparse
+import os
+import pathlib
+import subprocess
+import sys
+import tarfile
+import tempfile
+
+CUDA = os.environ.get("CUDA_HOME", "/usr/local/cuda")
+
+
+def build(program):
+    import torch
+
+    folder = pathlib.Path(torch.__file__).parent
+    includes = [folder / "include", folder / "include/torch/csrc/api/include", f"{CUDA}/include"]
+    libraries = ["torch", "torch_cpu", "torch_cuda", "c10", "c10_cuda", "cudart", "cuda"]
+    command = ["g++", "-std=c++20", "-O1", "-w", *(f"-I{include}" for include in includes)]
+    command += [str(pathlib.Path(__file__).parent / "record_choices.cpp"), "-o", program]
+    command += [f"-L{folder}/lib", f"-L{CUDA}/lib64", f"-L{CUDA}/lib64/stubs", f"-Wl,-rpath,{folder}/lib"]
+    command += ["-Wl,--no-as-needed", "-Wl,--allow-shlib-undefined", *(f"-l{library}" for library in libraries)]
+    subprocess.run(command, check=True)
+    return os.pathsep.join(map(str, [folder / "lib", *folder.parent.glob("nvidia/*/lib")]))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("-o", "--output", required=True, help="the file to write, *.tar.xz")
+    parser.add_argument("--seconds", type=float, default=1e6, help="begin no pair after this time")
+    parser.add_argument("--processes", type=int, default=os.cpu_count(), help="each has 1 GB of GPU memory")
+    parser.add_argument("--shapes", help="record the shapes of this file instead of the grid")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        program = os.path.join(folder, "record_choices")
+        paths = build(program)
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        environment["LD_LIBRARY_PATH"] = os.pathsep.join([paths, environment.get("LD_LIBRARY_PATH", "")])
+        files = [os.path.join(folder, f"{index}.txt") for index in range(options.processes)]
+        begun = [
+            subprocess.Popen(
+                [program, str(index), str(options.processes), str(options.seconds), file]
+                + ([options.shapes] if options.shapes else []),
+                env=environment,
+            )
+            for index, file in enumerate(files)
+        ]
+        if sum(process.wait() != 0 for process in begun):
+            print("record_choice_grid.py: a process failed", file=sys.stderr)
+            return 1
+        with tarfile.open(options.output, "w:xz") as archive:
+            for file in files:
+                archive.add(file, os.path.basename(file))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

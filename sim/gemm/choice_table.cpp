@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: MIT
+#include "choice_table.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <sstream>
+
+#include "choices_data.hpp"
+
+namespace bitmma {
+namespace {
+
+constexpr std::array<int8_t, 256> digit_values = [] {
+  constexpr std::string_view digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::array<int8_t, 256> values{};
+  for (size_t i = 0; i < digits.size(); ++i) values[static_cast<unsigned char>(digits[i])] = static_cast<int8_t>(i);
+  return values;
+}();
+
+/// Base64 VLQ without sign: 5 bits a digit, the lowest first; 32 marks all digits of a number but its last.
+class Numbers {
+ public:
+  explicit Numbers(std::string_view text) : text_(text) {}
+  bool has_more() const { return at_ < text_.size(); }
+  int64_t next() {
+    int64_t number = 0;
+    for (int shift = 0; has_more(); shift += 5) {
+      const int64_t digit = digit_values[static_cast<unsigned char>(text_[at_++])];
+      number |= (digit & 31) << shift;
+      if (digit < 32) break;
+    }
+    return number;
+  }
+
+ private:
+  std::string_view text_;
+  size_t at_ = 0;
+};
+
+/// Calls `read` with the section and the text of each line that is no comment.
+void each_line(std::string_view text, std::initializer_list<std::string_view> sections,
+               const std::function<void(std::string_view, std::string_view)>& read) {
+  std::string_view section;
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    const auto named = std::ranges::find(sections, line);
+    if (named != sections.end()) section = *named;
+    else if (!line.empty() && line.front() != '#') read(section, line);
+  }
+}
+
+std::vector<std::string_view> split(std::string_view line) {
+  std::vector<std::string_view> parts;
+  for (size_t bar = 0; bar != std::string_view::npos;) {
+    bar = line.find('|');
+    parts.push_back(line.substr(0, bar));
+    if (bar != std::string_view::npos) line.remove_prefix(bar + 1);
+  }
+  return parts;
+}
+
+std::vector<ChoiceKernel> kernels_of(const std::vector<std::string>& names, std::string_view line) {
+  std::vector<ChoiceKernel> kernels(1);
+  for (Numbers numbers(line); numbers.has_more();) {
+    const auto name = static_cast<size_t>(numbers.next());
+    kernels.push_back({.names = names[name], .slices = static_cast<int>(numbers.next())});
+  }
+  return kernels;
+}
+
+/// The runs of both lists in ascending order of M, those of the first one first, each once.
+void merge(std::vector<ChoiceRun>& merged, ChoiceRuns left, ChoiceRuns above) {
+  merged.clear();
+  while (!left.empty() || !above.empty()) {
+    ChoiceRuns& next = above.empty() || (!left.empty() && left.front().m <= above.front().m) ? left : above;
+    const auto last = merged.end() - std::min<std::ptrdiff_t>(2, std::ssize(merged));
+    if (std::find(last, merged.end(), next.front()) == merged.end()) merged.push_back(next.front());
+    next = next.subspan(1);
+  }
+}
+
+/// The file of grids: each is decoded when it is first asked for.
+struct Grids {
+  struct Row {
+    std::string_view gpu, kind, layout, decisions, numbers;
+    std::unique_ptr<ChoiceGrid> grid = {};
+  };
+
+  std::vector<ChoiceKernel> kernels = {};
+  std::vector<Row> rows = {};
+  std::mutex mutex = {};
+
+  Grids() {
+    std::vector<std::string> names;
+    each_line(choices_grid_text, {"names", "kernels", "grid"}, [&](std::string_view section, std::string_view line) {
+      if (section == "names") names.emplace_back(line);
+      else if (section == "kernels") kernels = kernels_of(names, line);
+      else if (const std::vector<std::string_view> parts = split(line); parts.size() == 5)
+        rows.push_back({parts[0], parts[1], parts[2], parts[3], parts[4]});
+    });
+  }
+
+  static Grids& get() {
+    static Grids grids;
+    return grids;
+  }
+};
+
+}  // namespace
+
+const ChoiceRun* run_at(ChoiceRuns runs, int64_t m) {
+  const auto after = std::ranges::upper_bound(runs, m, {}, [](const ChoiceRun& run) { return int64_t{run.m}; });
+  return after == runs.begin() || after == runs.end() ? nullptr : &*(after - 1);
+}
+
+const ChoiceTable& ChoiceTable::get() {
+  static const ChoiceTable table = [] {
+    ChoiceTable made{.lists = {{}}};
+    std::vector<std::string> names;
+    const auto read = [&](std::string_view section, std::string_view line) {
+      if (section == "pairs") {
+        std::istringstream words{std::string(line)};
+        int64_t n = 0, k = 0;
+        for (char comma = 0; words >> n >> comma >> k;) made.pairs.emplace_back(n, k);
+      } else if (section == "names") {
+        names.emplace_back(line);
+      } else if (section == "kernels") {
+        made.kernels = kernels_of(names, line);
+      } else if (section == "runs") {
+        std::vector<ChoiceRun>& runs = made.lists.emplace_back();
+        int64_t m = 0;
+        for (Numbers numbers(line); numbers.has_more();) {
+          m += numbers.next();
+          runs.push_back({.m = static_cast<int32_t>(m), .kernel = static_cast<uint32_t>(numbers.next())});
+        }
+      } else if (const std::vector<std::string_view> parts = split(line); parts.size() == 4) {
+        ChoiceTable::Call& call = made.calls.emplace_back();
+        call.gpu = parts[0], call.kind = parts[1], call.layout = parts[2];
+        for (Numbers numbers(parts[3]); numbers.has_more();) call.lists.push_back(static_cast<size_t>(numbers.next()));
+      }
+    };
+    each_line(choices_text, {"pairs", "names", "kernels", "runs", "choices"}, read);
+    return made;
+  }();
+  return table;
+}
+
+ChoiceGrid::ChoiceGrid(std::string_view decisions, std::string_view numbers_text) {
+  size_t decided = 0;
+  const auto is_set = [&] {
+    const int digit = digit_values[static_cast<unsigned char>(decisions[decided / 6])];
+    return (digit >> (decided++ % 6) & 1) != 0;
+  };
+  Numbers numbers(numbers_text);
+  std::vector<ChoiceRun> known;
+  parts_.reserve(steps * steps);
+  for (int64_t row = 0; row < steps; ++row) {
+    for (int64_t column = 0; column < steps; ++column) {
+      const Part left = column > 0 ? parts_.back() : Part{}, above = row > 0 ? parts_[parts_.size() - steps] : Part{};
+      if (is_set()) {
+        parts_.push_back(left);
+        continue;
+      }
+      if (is_set()) {
+        parts_.push_back(above);
+        continue;
+      }
+      const auto of = [&](Part part) {  // without the run that ends the list
+        return ChoiceRuns(runs_).subspan(part.begin, part.count - std::min(part.count, 1U));
+      };
+      merge(known, of(left), of(above));
+      const auto begin = static_cast<uint32_t>(runs_.size());
+      for (const ChoiceRun& run : known)
+        if (is_set()) runs_.push_back(run);
+      int64_t m = 0;
+      for (int64_t others = numbers.next(); others > 0; --others) {
+        m += numbers.next();
+        runs_.push_back({.m = static_cast<int32_t>(m), .kernel = static_cast<uint32_t>(numbers.next())});
+      }
+      std::ranges::sort(runs_.begin() + begin, runs_.end(), {}, &ChoiceRun::m);
+      runs_.push_back({.m = most_m + 1});
+      parts_.push_back({begin, static_cast<uint32_t>(runs_.size()) - begin});
+    }
+  }
+  runs_.shrink_to_fit();
+}
+
+const ChoiceGrid* ChoiceGrid::find(std::string_view gpu, std::string_view kind, std::string_view layout) {
+  Grids& grids = Grids::get();
+  const auto row = std::ranges::find_if(
+      grids.rows, [&](const Grids::Row& r) { return r.gpu == gpu && r.kind == kind && r.layout == layout; });
+  if (row == grids.rows.end()) return nullptr;
+  const std::scoped_lock lock(grids.mutex);
+  if (!row->grid) row->grid = std::make_unique<ChoiceGrid>(row->decisions, row->numbers);
+  return row->grid.get();
+}
+
+ChoiceRuns ChoiceGrid::runs(int64_t n, int64_t k) const {
+  const Part part = parts_[static_cast<size_t>((n / step - 1) * steps + k / step - 1)];
+  return ChoiceRuns(runs_).subspan(part.begin, part.count);
+}
+
+const ChoiceKernel& ChoiceGrid::kernel(uint32_t number) { return Grids::get().kernels[number]; }
+
+}  // namespace bitmma

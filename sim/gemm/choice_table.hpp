@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT
+// The recorded choices of data/choices, whose README explains the files: a table of pairs (N, K) of open models, and a
+// grid of N and K in steps of 64.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace bitmma {
+
+/// From this M on the library takes this kernel.
+struct ChoiceRun {
+  int32_t m = 0;
+  uint32_t kernel = 0;  // from number 1 on; 0: nothing was recorded
+
+  bool operator==(const ChoiceRun&) const = default;
+};
+/// The last run ends the list.
+using ChoiceRuns = std::span<const ChoiceRun>;
+
+/// The kernel from `m` rows on; null if that many were not recorded.
+const ChoiceRun* run_at(ChoiceRuns runs, int64_t m);
+
+struct ChoiceKernel {
+  std::string names = {};  // of the call's kernels, joined by " + "
+  int slices = 0;
+};
+
+/// The table of pairs.
+struct ChoiceTable {
+  struct Call {
+    std::string gpu = {}, kind = {}, layout = {};
+    std::vector<size_t> lists = {};  // of each pair, its runs; 0: none
+  };
+
+  std::vector<std::pair<int64_t, int64_t>> pairs = {};  // (N, K)
+  std::vector<ChoiceKernel> kernels = {};
+  std::vector<std::vector<ChoiceRun>> lists = {};
+  std::vector<Call> calls = {};
+
+  static const ChoiceTable& get();
+};
+
+/// A grid of one GPU, kind of call and layout.
+class ChoiceGrid {
+ public:
+  static constexpr int64_t step = 64, steps = 256, most_m = 16384;
+
+  /// Null if none was recorded. The first call for each decodes it.
+  static const ChoiceGrid* find(std::string_view gpu, std::string_view kind, std::string_view layout);
+
+  static bool has(int64_t n, int64_t k) {
+    return n >= step && k >= step && n <= step * steps && k <= step * steps && n % step == 0 && k % step == 0;
+  }
+  /// The runs of a pair that the grid has.
+  ChoiceRuns runs(int64_t n, int64_t k) const;
+  static const ChoiceKernel& kernel(uint32_t number);
+
+  ChoiceGrid(std::string_view decisions, std::string_view numbers);
+
+ private:
+  struct Part {
+    uint32_t begin = 0, count = 0;
+  };
+
+  std::vector<ChoiceRun> runs_ = {};
+  std::vector<Part> parts_ = {};  // of each pair, rows of N
+};
+
+}  // namespace bitmma
