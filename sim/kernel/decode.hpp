@@ -175,6 +175,8 @@ bool is_floating(Type type);
 uint64_t add_f64(uint64_t a, uint64_t b);
 uint64_t least_or_greatest(Type type, bool is_max, uint64_t a, uint64_t b);
 void decode_float(Decoder& decoder, const PtxInstruction& instruction, Words& words, Type type);
+/// cvt.pack: integers, clamped and packed into a word.
+void decode_cvt_pack(Decoder& decoder, const PtxInstruction& instruction, Words& words);
 void decode_float_compare(Decoder& decoder, const PtxInstruction& instruction, Words& words, Type type);
 
 }  // namespace bitmma::kernel

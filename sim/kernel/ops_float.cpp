@@ -591,6 +591,7 @@ void require_target(const Decoder& decoder, TargetSet targets) {
 }
 
 void decode_cvt(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
+  if (words.take(Word::pack)) return decode_cvt_pack(decoder, instruction, words);
   const CvtInstruction cvt = parse_cvt(instruction.opcode);
   require_target(decoder, targets_of(cvt));
   words.take_all();

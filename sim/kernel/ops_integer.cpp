@@ -303,6 +303,18 @@ constexpr uint32_t szext_of(uint32_t a, uint32_t b) {
   return is_signed_value ? static_cast<uint32_t>(static_cast<int32_t>(shifted) >> (32 - bits)) : shifted >> (32 - bits);
 }
 
+/// a and b clamped to `bits` bits, b below a, and with `appends` c above both. PTX ISA, cvt.pack.
+template <int bits, bool is_signed_type, bool appends>
+constexpr uint32_t cvt_pack_of(uint32_t a, uint32_t b, uint32_t c) {
+  constexpr int32_t least = is_signed_type ? -(1 << (bits - 1)) : 0;
+  constexpr int32_t most = (1 << (is_signed_type ? bits - 1 : bits)) - 1;
+  const auto clamped = [least, most](uint32_t x) {
+    return static_cast<uint32_t>(std::clamp(static_cast<int32_t>(x), least, most)) & ((1U << bits) - 1);
+  };
+  const uint32_t both = clamped(a) << bits | clamped(b);
+  return appends ? both | static_cast<uint32_t>(uint64_t{c} << (2 * bits)) : both;
+}
+
 /// The place of the set bit number `offset` from bit `base` on, upwards or for a negative number downwards; 0: bit
 /// `base` itself. PTX ISA, fns.
 constexpr uint32_t fns_of(uint32_t word, uint32_t base, uint32_t offset) {
@@ -782,6 +794,11 @@ void decode_szext(Decoder& decoder, const PtxInstruction& instruction, Words& wo
              Type::b32, 2, Type::b32);
 }
 
+template <int bits, bool appends>
+Run cvt_pack_run(bool is_signed_type) {
+  return is_signed_type ? map<cvt_pack_of<bits, true, appends>> : map<cvt_pack_of<bits, false, appends>>;
+}
+
 void decode_fns(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   words.take_type();
   emit_words(decoder, instruction, map<fns_of>, Type::b32, 3, Type::b32);
@@ -1236,6 +1253,34 @@ constexpr auto integer_rows = std::to_array<Opcode>({
 });
 
 }  // namespace
+
+void decode_cvt_pack(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
+  struct Row {
+    Word type;
+    bool is_signed_type;
+    Run (*appending)(bool);
+    Run (*single)(bool);
+  };
+  static constexpr auto rows = std::to_array<Row>({
+      {Word::u16, false, nullptr, cvt_pack_run<16, false>},
+      {Word::s16, true, nullptr, cvt_pack_run<16, false>},
+      {Word::u8, false, cvt_pack_run<8, true>, nullptr},
+      {Word::s8, true, cvt_pack_run<8, true>, nullptr},
+      {Word::u4, false, cvt_pack_run<4, true>, nullptr},
+      {Word::s4, true, cvt_pack_run<4, true>, nullptr},
+      {Word::u2, false, cvt_pack_run<2, true>, nullptr},
+      {Word::s2, true, cvt_pack_run<2, true>, nullptr},
+  });
+  if (!words.take(Word::sat)) decoder.refuse("without .sat");
+  const bool appends = words.take(Word::b32);
+  if (!words.take(Word::s32)) decoder.refuse("of other types than .s32");
+  for (const Row& row : rows) {
+    const auto run = appends ? row.appending : row.single;
+    if (!run || !words.take(row.type)) continue;
+    return emit_words(decoder, instruction, run(row.is_signed_type), Type::b32, appends ? 3 : 2, Type::b32);
+  }
+  decoder.refuse("to this type");
+}
 
 std::span<const Opcode> integer_opcodes() { return integer_rows; }
 

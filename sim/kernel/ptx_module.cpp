@@ -671,6 +671,8 @@ class PtxParser {
     }
     instruction.opcode = word("an instruction");
     if (instruction.opcode.starts_with('.')) refuse(tokens_[at_ - 1], "an instruction");
+    // Inline assembly has blanks in an opcode, as in "lop3 .b32".
+    while (peek().kind == Token::Kind::word && peek().spelling.starts_with('.')) instruction.opcode += take().spelling;
     const std::string_view opcode = instruction.opcode;
     instruction.words = words_of(opcode);
     if (instruction.words.size() > most_words)

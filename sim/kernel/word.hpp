@@ -46,7 +46,7 @@ enum class Word : uint16_t {
   shr15, m8n16, m16n8, m16n16, b8x16, b6x16_p32, b4x16_p64,
   szext, fns, tile_scatter4,
   wmma, load, store, a, b, c, d, row, col, m16n16k16,
-  m32n8k16, m8n32k16, m16n16k8, m8n8k4, m8n8k32, m8n8k128, s4, u4, b1,
+  m32n8k16, m8n32k16, m16n16k8, m8n8k4, m8n8k32, m8n8k128, s4, u4, b1, s2, u2,
   // clang-format on
 };
 
@@ -157,7 +157,7 @@ inline constexpr auto word_rows = std::to_array<WordInfo>({
     {Word::b, "b"}, {Word::c, "c"}, {Word::d, "d"}, {Word::row, "row"},
     {Word::col, "col"}, {Word::m16n16k16, "m16n16k16"}, {Word::m32n8k16, "m32n8k16"}, {Word::m8n32k16, "m8n32k16"},
     {Word::m16n16k8, "m16n16k8"}, {Word::m8n8k4, "m8n8k4"}, {Word::m8n8k32, "m8n8k32"}, {Word::m8n8k128, "m8n8k128"},
-    {Word::s4, "s4"}, {Word::u4, "u4"}, {Word::b1, "b1"},
+    {Word::s4, "s4"}, {Word::u4, "u4"}, {Word::b1, "b1"}, {Word::s2, "s2"}, {Word::u2, "u2"},
 });
 // clang-format on
 static_assert(are_in_enum_order(word_rows));
