@@ -274,6 +274,37 @@ bool WarpProduct::sum_floats(Codes& codes) const {
   return true;
 }
 
+/// Without codes and scales.
+kernels::WarpSum WarpProduct::job() const {
+  return {.of_rows = {b_.constants, b_.normal, nullptr, nullptr},
+          .of_cols = {a_.constants, a_.normal, nullptr, nullptr},
+          .places = places_,
+          .steps = steps_,
+          .c = nullptr,
+          .plain = shape_.scales == 0 && have_small_exponents(shape_.a, shape_.b),
+          .fraction_bits = model_.fraction_bits,
+          .floor_exponent = kernels::floor_of(model_),
+          .output = output_,
+          .d = nullptr};
+}
+
+bool WarpProduct::takes_slots() const {
+  const auto has_16_bits = [](Format format) { return info(format).bits == 16; };
+  return has_16_bits(shape_.a) && has_16_bits(shape_.b) && !a_.normal && !b_.normal && shape_.m == cols &&
+         shape_.k == kernels::WarpColumns::places && places_ == shape_.k && shape_.scales == 0 && packed_ == 1 &&
+         model_.output == Format::f32 && !model_.c_last && !may_be_exact_ && std::ranges::is_sorted(places_of_k_) &&
+         steps_.size() <= kernels::WarpColumns::most_steps;
+}
+
+bool WarpProduct::multiply(const Slots& slots, const Decoded& decoded) const {
+  const kernels::SumWarp sum = kernels::kernels().sum_warp[kernels::loop_of(model_)];
+  if (!sum) return false;
+  kernels::WarpSum job = this->job();
+  job.slots = &slots, job.columns = &decoded.a, job.decoded_rows = &decoded.b;
+  job.format_of_cols = shape_.a, job.format_of_rows = shape_.b;
+  return !sum(job);
+}
+
 bool WarpProduct::sum_in_steps(Codes& codes) const {
   std::array<int32_t, cols> a_exponents;
   std::array<int32_t, rows> b_exponents;
@@ -290,16 +321,11 @@ bool WarpProduct::sum_in_steps(Codes& codes) const {
   const kernels::Kernels& loops = kernels::kernels();
   const uint32_t* c = model_.c_last ? nullptr : codes.c.data();
   if (const kernels::SumWarp sum = loops.sum_warp[kernels::loop_of(model_)]) {
-    return !sum({.of_rows = {b_.constants, b_.normal, codes.b.data(), shape_.scales > 0 ? b_exponents.data() : nullptr},
-                 .of_cols = {a_.constants, a_.normal, codes.a.data(), shape_.scales > 0 ? a_exponents.data() : nullptr},
-                 .places = places_,
-                 .steps = steps_,
-                 .c = c,
-                 .plain = shape_.scales == 0 && have_small_exponents(shape_.a, shape_.b),
-                 .fraction_bits = model_.fraction_bits,
-                 .floor_exponent = kernels::floor_of(model_),
-                 .output = output_,
-                 .d = codes.d.data()});
+    kernels::WarpSum job = this->job();
+    job.of_rows.codes = codes.b.data(), job.of_cols.codes = codes.a.data();
+    if (shape_.scales > 0) job.of_rows.exponents = b_exponents.data(), job.of_cols.exponents = a_exponents.data();
+    job.c = c, job.d = codes.d.data();
+    return !sum(job);
   }
   DecodedSide<kernels::most_dense_terms, cols, cols> a;
   DecodedSide<rows, kernels::most_dense_terms, rows> b;

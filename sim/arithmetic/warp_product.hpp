@@ -63,6 +63,18 @@ class WarpProduct {
   /// occurs in an operand or a scale, or before the last step.
   bool multiply(Codes& codes) const;
 
+  using Slots = kernels::WarpSlots;
+  /// What was decoded before of such registers.
+  struct Decoded {
+    kernels::WarpColumns& a;
+    kernels::WarpRows& b;
+  };
+  /// Whether multiply() takes Slots.
+  bool takes_slots() const;
+  /// The same from registers to registers. Returns false, and writes no D, in the cases above, and if the processor's
+  /// instruction set has no loop for it.
+  bool multiply(const Slots& slots, const Decoded& decoded) const;
+
  private:
   struct Side {
     kernels::DecodeConstants constants;
@@ -71,6 +83,7 @@ class WarpProduct {
   };
 
   WarpProduct(const AccumulatorModel& model, const WarpShape& shape);
+  kernels::WarpSum job() const;
   bool sum_floats(Codes& codes) const;
   bool sum_in_steps(Codes& codes) const;
   bool sum_groups(Codes& codes) const;

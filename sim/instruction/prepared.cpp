@@ -9,21 +9,6 @@
 #include "mma_sync/warp_execution.hpp"
 
 namespace bitmma {
-namespace {
-
-/// Nothing for an instruction that does not read all of its operands from the registers of a warp.
-std::optional<family::WarpExecution> warp_execution_of(const Instruction& instruction, const AccumulatorModel* model) {
-  return family::dispatch(
-      [&](const auto& alternative) -> std::optional<family::WarpExecution> {
-        if constexpr (requires { family::WarpExecution(alternative, *model); })
-          return family::WarpExecution(alternative, *model);
-        return std::nullopt;
-      },
-      instruction);
-}
-
-}  // namespace
-
 struct Prepared::Inside {
   Instruction instruction;
   Target target;
@@ -40,7 +25,7 @@ Prepared::Prepared(const Instruction& instruction, Target target) {
                 .target = target,
                 .model = model,
                 .rules = fields_of(instruction),
-                .of_warp = warp_execution_of(instruction, model)};
+                .of_warp = family::warp_execution_of(instruction, model)};
   if (inside.of_warp) inside.words = inside.of_warp->words();
   inside_ = std::make_shared<const Inside>(std::move(inside));
 }

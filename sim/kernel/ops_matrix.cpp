@@ -9,10 +9,10 @@
 
 #include "../core/words.hpp"
 #include "../instruction/family.hpp"
+#include "../instruction/mma_sync/warp_execution.hpp"
 #include "bitmma/core/bits.hpp"
 #include "bitmma/instruction/place.hpp"
 #include "bitmma/instruction/place_operands.hpp"
-#include "bitmma/instruction/prepared.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "bitmma/memory/ldmatrix.hpp"
 #include "bitmma/memory/smem.hpp"
@@ -337,8 +337,12 @@ struct MmaDetails {
   bool has_scale_d = false;
   uint32_t scale_d = 0;  // a mask
   size_t warps = 1;
-  std::vector<int> accumulators = {};    // registers of wgmma's D
-  std::optional<Prepared> of_warp = {};  // mma.sync
+  std::vector<int> accumulators = {};                 // registers of wgmma's D
+  std::optional<family::WarpExecution> of_warp = {};  // mma.sync
+
+  std::span<const uint32_t> slots_read(Field field) const {
+    return std::ranges::find(reads, field, &Registers::field)->slots;
+  }
 };
 
 /// Registers of a warp -> their words, thread by thread.
@@ -441,10 +445,39 @@ void run_mma(Warp& warp, const Op& op, Mask mask) {
     scatter_words(&words[w * words_of_warp], warps[w], details.results, details.wide_results);
 }
 
+}  // namespace
+
+/// Operands of mma.sync that were decoded last, by the slot of their first register.
+class DecodedOperands {
+ public:
+  WarpProduct::Decoded of(uint32_t slot_of_a, uint32_t slot_of_b) {
+    constexpr size_t register_bytes = 4 * lanes;
+    return {.a = a_[slot_of_a / register_bytes % a_.size()], .b = b_[slot_of_b / register_bytes % b_.size()]};
+  }
+
+ private:
+  std::array<kernels::WarpColumns, 16> a_ = {};
+  std::array<kernels::WarpRows, 64> b_ = {};
+};
+
+namespace {
+
 /// The same for mma.sync, without a State, unless a tracer wants one.
 void run_warp_mma(Warp& warp, const Op& op, Mask mask) {
   const auto& details = *static_cast<const MmaDetails*>(op.details);
   if (mask != all_lanes || warp.cta->tracer) return run_mma(warp, op, mask);
+  if (details.of_warp->takes_slots()) {
+    WarpProduct::Slots slots;
+    const auto words_of = [&](uint32_t slot) { return warp.lanes_of<uint32_t>(slot); };
+    const std::span<const uint32_t> a = details.slots_read(Field::a_regs), b = details.slots_read(Field::b_regs);
+    std::ranges::transform(a, slots.a.begin(), words_of);
+    std::ranges::transform(b, slots.b.begin(), words_of);
+    std::ranges::transform(details.slots_read(Field::accumulator), slots.c.begin(), words_of);
+    std::ranges::transform(details.results, slots.d.begin(), words_of);
+    std::shared_ptr<DecodedOperands>& decoded = warp.cta->cluster->decoded;
+    if (!decoded) decoded = std::make_shared<DecodedOperands>();
+    if (details.of_warp->execute(slots, decoded->of(a.front(), b.front()))) return;
+  }
   constexpr size_t most_words = 32 * 16, operands = 6;  // f64 has the most, 16 words a lane
   std::array<std::array<uint32_t, most_words>, operands> words;
   WarpRegisters registers;
@@ -563,7 +596,7 @@ void decode_mma(Decoder& decoder, const PtxInstruction& instruction, Words& word
                           });
     if (rule.required && !is_there) decoder.refuse(fmt::format("with {}", info(rule.field).name));
   }
-  if (!is_warpgroup) mma_details.of_warp.emplace(mma_details.instruction, decoder.target());
+  if (!is_warpgroup) mma_details.of_warp = family::warp_execution_of(mma_details.instruction, mma_details.model);
   const auto* details = decoder.keep(std::move(mma_details));
   const uint32_t members = decoder.constant(all_lanes, 4);
   Op& op = decoder.emit(is_warpgroup ? run_mma : run_warp_mma);

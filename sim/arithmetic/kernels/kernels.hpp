@@ -4,6 +4,7 @@
 // caller replaces the affected outputs.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <new>
 #include <span>
@@ -257,6 +258,33 @@ struct ChainLoops {
   bool win_single_steps = false;  // faster than sum_fused for single steps, too
 };
 
+inline constexpr int warp_rows = 8, warp_cols = 16, most_warp_places = 64, most_warp_steps = 8;
+
+/// The registers of an m16n8k16 of 16-bit types with f32, as a kernel keeps them: the words of 32 lanes side by side.
+struct WarpSlots {
+  static constexpr size_t lanes = 32;
+  std::array<const uint32_t*, 4> a;
+  std::array<const uint32_t*, 2> b;
+  std::array<const uint32_t*, 4> c;
+  std::array<uint32_t*, 4> d;  // may be slots of the others
+};
+/// The registers of A or B of WarpSlots, decoded. Kernels multiply the same A by one B after another, and warps of a
+/// block the same B by one A after another.
+template <size_t registers, int lines, int lines_of_word>
+struct DecodedSlots {
+  static constexpr int places = 16, most_steps = 2;
+  Format format = Format::f16;
+  size_t steps = 0;  // 0: nothing is decoded
+  bool has_special = false;
+  alignas(64) std::array<uint32_t, registers * WarpSlots::lanes> words;
+  // As in warp.hpp.
+  alignas(64) std::array<int32_t, 2 * lines * places> number;
+  alignas(64) std::array<int32_t, lines / lines_of_word * places> exponent;
+  alignas(64) std::array<uint32_t, 2 * lines / lines_of_word * most_steps> negative;
+};
+using WarpColumns = DecodedSlots<4, warp_cols, 1>;
+using WarpRows = DecodedSlots<2, warp_rows, 2>;
+
 /// All steps of one mma.sync: eight rows of B^T, `places` codes each, times A^T, which has a row of sixteen codes for
 /// each place. A step begins at place `at`, a multiple of eight, and at most 64 places are in use.
 struct WarpSum {
@@ -276,8 +304,12 @@ struct WarpSum {
   int fraction_bits, floor_exponent;
   OutputConstants output;
   uint32_t* d;
+  // If set, the codes of all operands are those of the slots, K is places in order, and there are no scales.
+  const WarpSlots* slots = nullptr;
+  WarpColumns* columns = nullptr;  // what `slots` may have again
+  WarpRows* decoded_rows = nullptr;
+  Format format_of_cols = Format::f16, format_of_rows = Format::f16;
 };
-inline constexpr int warp_rows = 8, warp_cols = 16, most_warp_places = 64, most_warp_steps = 8;
 /// Returns true if a code, or C of a step, is NaN or infinity.
 using SumWarp = bool (*)(const WarpSum& job);
 

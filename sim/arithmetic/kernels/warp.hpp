@@ -41,9 +41,12 @@ struct WarpDecoder {
 
   /// `scale`: the exponents of scales, or zeros.
   BITMMA_INLINE void take(const uint32_t* codes, const I32& scale, int32_t* to) {
-    const I32 none{};
     Vectors<64>::U32 word;
     load(word, codes);
+    take(word, scale, to);
+  }
+  BITMMA_INLINE void take(const Vectors<64>::U32& word, const I32& scale, int32_t* to) {
+    const I32 none{};
     const I32 code = reinterpret_cast<I32>(word >> format.ignored_bits);
     raise_to<I32>(largest, code & format.special_mask);
     const I32 field = (code >> format.mantissa_bits) & format.exponent_mask;
@@ -129,20 +132,177 @@ BITMMA_INLINE bool decode_warp_cols(const WarpSum& job, WarpNumbers& to) {
   return decoder.has_special();
 }
 
+// Slots of registers: lane 4 g + q of register r has two codes of A, of rows g + 8 (r % 2) and K = 8 (r / 2) + 2 q + i;
+// two of B, of column g and K = 8 r + 2 q + i; a number of C and D, of row g + 8 (r / 2) and column 2 q + r % 2.
+
+/// Two registers -> for each q the 16 words of their lanes 4 g + q, and back.
+BITMMA_INLINE void columns_of_slots(const uint32_t* upper, const uint32_t* lower, Vectors<64>::U32 (&columns)[4]) {
+  Vectors<64>::U32 first[2], second[2], of_pairs[2][2];
+#pragma GCC unroll 2
+  for (int i = 0; i < 2; ++i) {
+    const uint32_t* const from = i == 0 ? upper : lower;
+    load(first[i], from), load(second[i], from + 16);
+    of_pairs[0][i] = __builtin_shufflevector(first[i], second[i], 0, 4, 8, 12, 16, 20, 24, 28,  //
+                                             1, 5, 9, 13, 17, 21, 25, 29);
+    of_pairs[1][i] = __builtin_shufflevector(first[i], second[i], 2, 6, 10, 14, 18, 22, 26, 30,  //
+                                             3, 7, 11, 15, 19, 23, 27, 31);
+  }
+#pragma GCC unroll 2
+  for (int i = 0; i < 2; ++i) {
+    columns[2 * i] = __builtin_shufflevector(of_pairs[i][0], of_pairs[i][1], 0, 1, 2, 3, 4, 5, 6, 7,  //
+                                             16, 17, 18, 19, 20, 21, 22, 23);
+    columns[2 * i + 1] = __builtin_shufflevector(of_pairs[i][0], of_pairs[i][1], 8, 9, 10, 11, 12, 13, 14, 15,  //
+                                                 24, 25, 26, 27, 28, 29, 30, 31);
+  }
+}
+BITMMA_INLINE void slots_of_columns(const Vectors<64>::U32 (&columns)[4], uint32_t* upper, uint32_t* lower) {
+  Vectors<64>::U32 of_pairs[2][2];
+#pragma GCC unroll 2
+  for (int i = 0; i < 2; ++i) {
+    of_pairs[i][0] = __builtin_shufflevector(columns[2 * i], columns[2 * i + 1], 0, 1, 2, 3, 4, 5, 6, 7,  //
+                                             16, 17, 18, 19, 20, 21, 22, 23);
+    of_pairs[i][1] = __builtin_shufflevector(columns[2 * i], columns[2 * i + 1], 8, 9, 10, 11, 12, 13, 14, 15,  //
+                                             24, 25, 26, 27, 28, 29, 30, 31);
+  }
+#pragma GCC unroll 2
+  for (int i = 0; i < 2; ++i) {
+    uint32_t* const to = i == 0 ? upper : lower;
+    store(__builtin_shufflevector(of_pairs[0][i], of_pairs[1][i], 0, 8, 16, 24, 1, 9, 17, 25,  //
+                                  2, 10, 18, 26, 3, 11, 19, 27),
+          to);
+    store(__builtin_shufflevector(of_pairs[0][i], of_pairs[1][i], 4, 12, 20, 28, 5, 13, 21, 29,  //
+                                  6, 14, 22, 30, 7, 15, 23, 31),
+          to + 16);
+  }
+}
+
+/// Whether the registers are those that `to` has decoded. Otherwise it has their words afterwards.
+template <typename Decoded, size_t registers>
+BITMMA_INLINE bool are_decoded(const std::array<const uint32_t*, registers>& slots, Format format, size_t steps,
+                               Decoded& to) {
+  constexpr size_t vectors = WarpSlots::lanes / 16;  // of a register
+  Vectors<64>::U32 words[vectors * registers], differ{};
+#pragma GCC unroll 8
+  for (size_t i = 0; i < vectors * registers; ++i) {
+    Vectors<64>::U32 before;
+    load(words[i], slots[i / vectors] + 16 * (i % vectors)), load(before, to.words.data() + 16 * i);
+    differ |= words[i] ^ before;
+  }
+  std::array<uint64_t, 8> parts;
+  store(differ, parts.data());
+  uint64_t any = 0;
+  for (const uint64_t part : parts) any |= part;
+  if (any == 0 && to.format == format && to.steps == steps) return true;
+#pragma GCC unroll 8
+  for (size_t i = 0; i < vectors * registers; ++i) store(words[i], to.words.data() + 16 * i);
+  to.format = format, to.steps = steps;
+  return false;
+}
+
+BITMMA_INLINE void decode_columns(const WarpSum& job, WarpColumns& to) {
+  if (are_decoded(job.slots->a, job.format_of_cols, job.steps.size(), to)) return;
+  WarpDecoder<false, false> decoder(job.of_cols.format);
+  Vectors<64>::I32 negative[2]{};  // of each half of K
+#pragma GCC unroll 2
+  for (size_t half = 0; half < 2; ++half) {
+    Vectors<64>::U32 columns[4];
+    columns_of_slots(job.slots->a[2 * half], job.slots->a[2 * half + 1], columns);
+    for (size_t i = 0; i < 8; ++i) {
+      const size_t at = (8 * half + i) * warp_cols;
+      decoder.take(columns[i / 2] >> 16 * (i % 2), Vectors<64>::I32{}, to.number.data() + 2 * at);
+      Vectors<64>::I32 exponent = decoder.exponent;
+      lower_half(exponent);
+      store(exponent | decoder.exponent, to.exponent.data() + at);
+      negative[half] |= (decoder.sign >> 31) & (0x10001 << i);
+    }
+  }
+  if (to.steps == 1) negative[0] |= negative[1] << 8;
+  store(negative[0], to.negative.data());
+  store(negative[1], to.negative.data() + 2 * warp_cols);
+  to.has_special = decoder.has_special();
+}
+
+BITMMA_INLINE void decode_rows(const WarpSum& job, WarpRows& to) {
+  if (are_decoded(job.slots->b, job.format_of_rows, job.steps.size(), to)) return;
+  constexpr size_t places = WarpRows::places, rows = WarpNumbers::rows;
+  WarpDecoder<true, false> decoder(job.of_rows.format);
+  for (size_t row = 0; row < rows; ++row) {
+    Vectors<64>::I32 exponents[2];
+    uint32_t signs[2];
+#pragma GCC unroll 2
+    for (size_t half = 0; half < 2; ++half) {
+      const size_t line = row + half * rows;
+      const auto low = bitmma::load<Words>(job.slots->b[0] + 4 * line),
+                 high = bitmma::load<Words>(job.slots->b[1] + 4 * line);
+      const auto codes =
+          reinterpret_cast<Vectors<64>::Half16>(__builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7));
+      Vectors<64>::I32 wide;
+      widen<64>(codes, wide);
+      decoder.take(reinterpret_cast<Vectors<64>::U32>(wide), Vectors<64>::I32{}, to.number.data() + 2 * places * line);
+      exponents[half] = decoder.exponent;
+      signs[half] = sign_bits<64>(decoder.sign);
+    }
+    lower_half(exponents[0]);
+    store(exponents[0] | exponents[1], to.exponent.data() + places * row);
+    uint32_t* const negative = to.negative.data() + row;
+    if (job.steps.size() == 1) {
+      negative[0] = signs[0] | signs[1] << 16;
+    } else {
+      negative[0] = (signs[0] & 0xFF) | (signs[1] & 0xFF) << 16;
+      negative[2 * rows] = signs[0] >> 8 | signs[1] >> 8 << 16;
+    }
+  }
+  to.has_special = decoder.has_special();
+}
+
+/// C and D of slots <-> their rows of 16 columns.
+BITMMA_INLINE void load_c(const WarpSlots& slots, uint32_t* rows) {
+#pragma GCC unroll 2
+  for (size_t i = 0; i < 2; ++i) {
+    Vectors<64>::U32 columns[4];
+    columns_of_slots(slots.c[i], slots.c[i + 2], columns);
+    for (size_t q = 0; q < 4; ++q) store(columns[q], rows + (2 * q + i) * warp_cols);
+  }
+}
+BITMMA_INLINE void store_d(const uint32_t* rows, const WarpSlots& slots) {
+#pragma GCC unroll 2
+  for (size_t i = 0; i < 2; ++i) {
+    Vectors<64>::U32 columns[4];
+    for (size_t q = 0; q < 4; ++q) load(columns[q], rows + (2 * q + i) * warp_cols);
+    slots_of_columns(columns, slots.d[i], slots.d[i + 2]);
+  }
+}
+
 template <Format output>
 BITMMA_INLINE bool sum_warp(const WarpSum& args) {
-  const WarpSum job = args;
+  WarpSum job = args;
   WarpNumbers numbers;
-  if (job.of_rows.normal ? decode_warp_rows<true>(job, numbers) : decode_warp_rows<false>(job, numbers)) return true;
-  if (job.of_cols.normal ? decode_warp_cols<true>(job, numbers) : decode_warp_cols<false>(job, numbers)) return true;
+  const int32_t *row_number = numbers.row_number.data(), *row_exponent = numbers.row_exponent.data(),
+                *col_number = numbers.col_number.data(), *col_exponent = numbers.col_exponent.data();
+  const uint32_t *row_negative = numbers.row_negative.data(), *col_negative = numbers.col_negative.data();
+  alignas(64) std::array<uint32_t, warp_rows * warp_cols> codes;  // of C, then of D, in slots
+  const WarpSlots* const slots = output == Format::f32 ? job.slots : nullptr;
+  if (slots) {
+    WarpRows& rows = *job.decoded_rows;
+    WarpColumns& cols = *job.columns;
+    decode_rows(job, rows), decode_columns(job, cols);
+    if (rows.has_special || cols.has_special) return true;
+    row_number = rows.number.data(), row_exponent = rows.exponent.data(), row_negative = rows.negative.data();
+    col_number = cols.number.data(), col_exponent = cols.exponent.data(), col_negative = cols.negative.data();
+    load_c(*slots, codes.data());
+    job.c = job.d = codes.data();
+  } else {
+    if (job.of_rows.normal ? decode_warp_rows<true>(job, numbers) : decode_warp_rows<false>(job, numbers)) return true;
+    if (job.of_cols.normal ? decode_warp_cols<true>(job, numbers) : decode_warp_cols<false>(job, numbers)) return true;
+  }
   uint8_t special = 0;
-  sum_fma_rows<64, double, false, output, true>({.a_number = numbers.row_number.data(),
-                                                 .a_exponent = numbers.row_exponent.data(),
-                                                 .a_negative = numbers.row_negative.data(),
+  sum_fma_rows<64, double, false, output, true>({.a_number = row_number,
+                                                 .a_exponent = row_exponent,
+                                                 .a_negative = row_negative,
                                                  .a_stride = job.places,
-                                                 .b_number = numbers.col_number.data(),
-                                                 .b_exponent = numbers.col_exponent.data(),
-                                                 .b_negative = numbers.col_negative.data(),
+                                                 .b_number = col_number,
+                                                 .b_exponent = col_exponent,
+                                                 .b_negative = col_negative,
                                                  .steps = job.steps,
                                                  .decoded_steps = static_cast<int>(job.steps.size()),
                                                  .first_row = 0,
@@ -158,7 +318,9 @@ BITMMA_INLINE bool sum_warp(const WarpSum& args) {
                                                  .d = job.d,
                                                  .d_stride = warp_cols,
                                                  .special = &special});
-  return special != 0;
+  if (special != 0) return true;
+  if (slots) store_d(codes.data(), *slots);
+  return false;
 }
 
 }  // namespace

@@ -355,7 +355,17 @@ WarpExecution::WarpExecution(const MmaSync& instruction, const AccumulatorModel&
     for (int row = 0; row < instruction.m; ++row) way.scales_of_a.push_back(scale_place(instruction, Role::a, row, j));
     for (int col = 0; col < instruction.n; ++col) way.scales_of_b.push_back(scale_place(instruction, Role::b, col, j));
   }
+  takes_slots_ = way.product.takes_slots();
   way_ = std::move(way);
+}
+
+std::optional<WarpExecution> warp_execution_of(const Instruction& instruction, const AccumulatorModel* model) {
+  return dispatch(
+      [&](const auto& alternative) -> std::optional<WarpExecution> {
+        if constexpr (requires { WarpExecution(alternative, *model); }) return WarpExecution(alternative, *model);
+        return std::nullopt;
+      },
+      instruction);
 }
 
 void WarpExecution::execute(const WarpRegisters& registers, uint32_t* d) const {

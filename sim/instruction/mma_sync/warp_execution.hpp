@@ -3,6 +3,7 @@
 // WarpProduct or WarpChain; sparse ones, and products with NaN or infinity, take the way of execute().
 #pragma once
 
+#include <optional>
 #include <variant>
 
 #include "../../arithmetic/warp_product.hpp"
@@ -20,6 +21,11 @@ class WarpExecution {
   const WarpWords& words() const { return words_; }
   /// Strides are not read. D may be the memory of C.
   void execute(const WarpRegisters& registers, uint32_t* d) const;
+  /// The same for registers as a kernel keeps them. False if that is for the other form: nothing is written.
+  bool execute(const WarpProduct::Slots& slots, const WarpProduct::Decoded& decoded) const {
+    return takes_slots() && std::get<Product>(way_).product.multiply(slots, decoded);
+  }
+  bool takes_slots() const { return takes_slots_; }
   /// True if a dense product without NaN takes a shorter way than that of execute(). Only then does a State gain.
   bool is_fast() const { return !std::holds_alternative<std::monostate>(way_); }
   void execute(State& state) const;
@@ -44,9 +50,12 @@ class WarpExecution {
   const AccumulatorModel* model_;
   FieldRules rules_;
   WarpWords words_ = {};
-  bool may_count_padding_a_ = false, may_count_padding_b_ = false;
+  bool takes_slots_ = false, may_count_padding_a_ = false, may_count_padding_b_ = false;
   std::variant<std::monostate, Product, WarpChain> way_ = {};
 };
+
+/// Nothing for an instruction that does not read all of its operands from the registers of a warp.
+std::optional<WarpExecution> warp_execution_of(const Instruction& instruction, const AccumulatorModel* model);
 
 /// Executes an instruction that this thread executed before with nothing in between, which is then prepared: a program
 /// executes few instructions many times. Returns false, and does nothing, for others.
