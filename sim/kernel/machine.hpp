@@ -380,6 +380,11 @@ struct Program {
   bool order_matters = false;       // some atomics add floating-point numbers in global memory
 };
 
+/// The PTX instruction of which the Op is a step.
+inline const PtxInstruction& instruction_of(const Warp& warp, const Op& op) {
+  return warp.cta->program->entry.instructions[static_cast<size_t>(op.instruction)];
+}
+
 // Memory of a warp. Every access checks alignment and bounds; shared memory also checks for races with other warps.
 
 enum class AccessKind : uint8_t { read, write, atomic, bulk_write };

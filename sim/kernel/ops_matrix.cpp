@@ -55,10 +55,6 @@ void transpose(uint8_t* matrix) {
   for (size_t i = 0; i < 8; ++i) bitmma::store(rows[i], matrix + 16 * i);
 }
 
-const PtxInstruction& instruction_of(const Warp& warp, const Op& op) {
-  return warp.cta->program->entry.instructions[static_cast<size_t>(op.instruction)];
-}
-
 /// The bytes of a row of shared memory that nothing wrote.
 uint32_t unwritten_bytes(const Warp& warp, const uint8_t* row, int bytes) {
   const Cta* const owner = owner_of(*warp.cta->cluster, row);

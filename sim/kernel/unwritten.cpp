@@ -11,10 +11,6 @@
 namespace bitmma::kernel {
 namespace {
 
-const PtxInstruction& instruction_of(const Warp& warp, const Op& op) {
-  return warp.cta->program->entry.instructions[static_cast<size_t>(op.instruction)];
-}
-
 [[noreturn]] void report(const Warp& warp, Mask decided, std::string_view decides) {
   fault(ViolationCode::unwritten_read, __builtin_ctz(decided),
         fmt::format("{}: it has not been written, and its value {}", warp.unwritten->origin, decides),
