@@ -37,7 +37,7 @@ void complete(Cta& cta, Barrier& barrier) {
       else
         set_mask(*member, op.d, mask, (details.reduction == BarrierReduction::and_ ? done.all : done.any) ? mask : 0);
     }
-    member->seen = known;
+    learn(*member, known);
     ++member->epoch;
     ++member->pc;
     member->status = WarpStatus::ready;

@@ -20,9 +20,12 @@ struct LanePlaces {
   Space space = Space::generic;
   bool is_row = false;                       // all 32 lanes, one behind the other
   bool fills = false;                        // every byte of the extent is one of a lane
-  bool is_distinct = false;                  // no two lanes have one address
+  bool is_distinct = false;                  // no two lanes have one address; only known of stores
+  bool is_exchange = false;                  // lane i is where lane i ^ x of a row is, in pieces of 16 bytes at least
   std::array<uint32_t, lanes> offsets = {};  // of each lane from `least`; an inactive lane has that of an active one
 };
+
+constexpr size_t piece = 16;  // bytes
 
 /// Whether no two active lanes have one address. May be false although none have.
 BITMMA_INLINE bool are_distinct(Mask mask, const std::array<uint32_t, lanes>& offsets, int shift) {
@@ -44,7 +47,7 @@ BITMMA_INLINE bool are_distinct(Mask mask, const std::array<uint32_t, lanes>& of
 }
 
 /// Offsets of lanes that are not a row. False if they are too far apart.
-template <typename A>
+template <bool is_write, typename A>
 BITMMA_INLINE bool find_offsets(Mask mask, const A* from, A added, uint64_t bytes, LanePlaces& places) {
   const A base = from[__builtin_ctz(mask)];
   constexpr A near = A{1} << 30;  // half of the most bytes between two lanes
@@ -71,7 +74,7 @@ BITMMA_INLINE bool find_offsets(Mask mask, const A* from, A added, uint64_t byte
   const int shift = std::countr_zero(bytes);
   const uint64_t elements = places.extent >> shift;
   if (elements > 64) {
-    places.is_distinct = are_distinct(mask, places.offsets, shift);
+    if constexpr (is_write) places.is_distinct = are_distinct(mask, places.offsets, shift);
     return true;
   }
   uint64_t seen = 0;
@@ -87,17 +90,24 @@ BITMMA_INLINE bool is_permutation(const A* from, A added, uint64_t bytes, LanePl
   const A range = static_cast<A>(lanes * bytes);
   const A least = static_cast<A>(from[0] + added) & static_cast<A>(~(range - 1));
   const int shift = std::countr_zero(bytes);
-  A all_bits = 0;
+  const A first = static_cast<A>(from[0] + added - least);
+  A all_bits = 0, differs = 0;
   uint32_t seen = 0;
   for (size_t i = 0; i < lanes; ++i) {
     const A offset = static_cast<A>(from[i] + added - least);
     all_bits |= offset;
+    differs |= offset ^ first ^ static_cast<A>(static_cast<A>(i) * static_cast<A>(bytes));
     places.offsets[i] = static_cast<uint32_t>(offset);
+  }
+  places.least = least;
+  places.extent = range;
+  if (differs == 0) {
+    places.fills = places.is_distinct = true;
+    places.is_exchange = first % piece == 0;
+    return true;
   }
   for (size_t i = 0; i < lanes; ++i) seen |= uint32_t{1} << (places.offsets[i] >> shift & 31);
   if ((all_bits & ~static_cast<A>(range - bytes)) != 0 || seen != all_lanes) return false;
-  places.least = least;
-  places.extent = range;
   places.fills = places.is_distinct = true;
   return true;
 }
@@ -117,7 +127,7 @@ BITMMA_INLINE bool find_space(Space space, LanePlaces& places) {
 }
 
 /// False if the lanes have to be looked at one by one.
-template <typename A>
+template <bool is_write, typename A>
 BITMMA_INLINE bool find_places(const Warp& warp, Mask mask, const Address& address, uint64_t bytes,
                                LanePlaces& places) {
   const A* const from = warp.lanes_of<const A>(address.slot);
@@ -142,7 +152,7 @@ BITMMA_INLINE bool find_places(const Warp& warp, Mask mask, const Address& addre
     if (places.least > static_cast<A>(~A{0}) - places.extent) return false;
   } else {
     if ((mask != all_lanes || !is_permutation(from, offset, bytes, places)) &&
-        !find_offsets(mask, from, offset, bytes, places))
+        !find_offsets<is_write>(mask, from, offset, bytes, places))
       return false;
   }
   return (places.least & (bytes - 1)) == 0 && find_space(address.space, places);
@@ -172,6 +182,23 @@ BITMMA_INLINE uint64_t differences(const uint32_t* words, size_t count, uint32_t
   }
   for (; i < count; ++i) rest |= words[i] ^ word;
   return (count >= block ? any_bits(differ) : 0) | rest;
+}
+BITMMA_INLINE uint32_t largest(const uint32_t* words, size_t count) {
+  Block most{};
+  uint32_t all = 0;
+  size_t i = 0;
+  for (; i + block <= count; i += block) {
+    Block next;
+    std::memcpy(&next, words + i, sizeof next);
+    most = next > most ? next : most;
+  }
+  for (; i < count; ++i) all = std::max(all, words[i]);
+  if (count >= block) {
+    uint32_t parts[block];
+    std::memcpy(parts, &most, sizeof most);
+    for (const uint32_t part : parts) all = std::max(all, part);
+  }
+  return all;
 }
 BITMMA_INLINE void fill(uint32_t* words, size_t count, uint32_t word) {
   size_t i = 0;
@@ -238,8 +265,10 @@ BITMMA_INLINE bool is_clear(const Warp& warp, Cta& cta, size_t at, size_t words,
   for (; i + 8 <= words; i += 8) bytes_of_words |= bitmma::load<uint64_t>(row.bytes + i);
   for (; i < words; ++i) bytes_of_words |= static_cast<uint64_t>(row.bytes[i]);
   if ((bytes_of_words & 0x0202020202020202) != 0) return false;
-  if ((differences(row.writers, words, row.writers[0]) | differences(row.write_epochs, words, row.write_epochs[0])) ==
-      0) {
+  if (largest(row.write_epochs, words) <= warp.seen_of_all) {
+    // Barriers of all warps are between the writes and here.
+  } else if ((differences(row.writers, words, row.writers[0]) |
+              differences(row.write_epochs, words, row.write_epochs[0])) == 0) {
     if (!is_ordered(warp, row.writers[0], row.write_epochs[0])) return false;
   } else {
     for (i = 0; i < words; ++i) {
@@ -294,6 +323,13 @@ constexpr auto lanes_of_row = [] {
   return of_byte;
 }();
 
+/// The bytes of a row of lanes <-> those where the lanes of an exchange are. `first`: the offset of lane 0.
+template <size_t bytes>
+BITMMA_INLINE void exchange(const uint8_t* from, size_t first, uint8_t* to) {
+#pragma GCC unroll 1
+  for (size_t at = 0; at < bytes; at += piece) std::memcpy(to + (at ^ first), from + at, piece);
+}
+
 /// Notes which lane writes which of the bytes that row.write_lanes are of.
 template <size_t bytes>
 BITMMA_INLINE void note_lanes(uint8_t* write_lanes, Mask mask, const LanePlaces& places) {
@@ -301,6 +337,7 @@ BITMMA_INLINE void note_lanes(uint8_t* write_lanes, Mask mask, const LanePlaces&
     std::memcpy(write_lanes, lanes_of_row<bytes>.data(), lanes * bytes);
     return;
   }
+  if (places.is_exchange) return exchange<lanes * bytes>(lanes_of_row<bytes>.data(), places.offsets[0], write_lanes);
   for (Mask left = mask; left != 0; left &= left - 1) {
     const auto lane = static_cast<size_t>(__builtin_ctz(left));
     std::memcpy(write_lanes + places.offsets[lane], lanes_of_row<bytes>.data() + bytes * lane, bytes);
@@ -340,6 +377,24 @@ BITMMA_INLINE uint32_t any_bits_of(const V& words) {
   else return folded(words);
 }
 
+/// The larger words, and the largest of all.
+template <typename V>
+BITMMA_INLINE void raise_words(V& words, const V& other) {
+  if constexpr (sizeof(V) == 16) {
+    words = other > words ? other : words;
+  } else if constexpr (sizeof(V) == 8) {
+    const auto low = std::max(static_cast<uint32_t>(words), static_cast<uint32_t>(other));
+    words = std::max(words >> 32, other >> 32) << 32 | low;
+  } else {
+    words = std::max(words, other);
+  }
+}
+template <typename V>
+BITMMA_INLINE uint32_t largest_of(const V& words) {
+  if constexpr (sizeof(V) == 16) return std::max(std::max(words[0], words[1]), std::max(words[2], words[3]));
+  else return static_cast<uint32_t>(std::max(uint64_t{words} >> 32, uint64_t{words} & 0xFFFFFFFF));
+}
+
 /// Checks and notes the words of each lane. False if that is for lanes one by one: nothing has happened.
 template <size_t words>
 BITMMA_INLINE bool use_words(const Warp& warp, Cta& cta, const Op& op, size_t at, bool is_write, uint8_t* states,
@@ -347,25 +402,20 @@ BITMMA_INLINE bool use_words(const Warp& warp, Cta& cta, const Op& op, size_t at
   using V = LaneWords<words>;
   const auto load_words = [](const uint32_t* from) { return bitmma::load<V>(from); };
   const SharedUses::Row row = cta.uses.row(at);
-  const uint32_t writer = row.writers[places.offsets[0] / SharedUses::word],
-                 epoch = row.write_epochs[places.offsets[0] / SharedUses::word];
   // An inactive lane has the place of an active one, so that all 32 may be looked at.
-  V differs{}, readers{}, unwritten_bytes{};
+  V newest{}, readers{}, unwritten_bytes{};
   LaneBytes<words> apart = 0;
 #pragma GCC unroll 1
   for (const size_t offset : places.offsets) {
     const size_t i = offset / SharedUses::word;
-    differs |= (load_words(row.writers + i) ^ in_all_words<V>(writer)) |
-               (load_words(row.write_epochs + i) ^ in_all_words<V>(epoch));
-    readers |= load_words(row.readers + i);
+    raise_words(newest, load_words(row.write_epochs + i));
+    if (is_write) readers |= load_words(row.readers + i);
+    else unwritten_bytes |= bitmma::load<V>(states + offset) ^ in_all_words<V>(written_word);
     apart |= bitmma::load<LaneBytes<words>>(row.bytes + i);
-    unwritten_bytes |= bitmma::load<V>(states + offset) ^ in_all_words<V>(written_word);
   }
   if ((apart & static_cast<LaneBytes<words>>(0x02020202)) != 0) return false;
-  if (!is_write && any_bits_of(unwritten_bytes) != 0) return false;
-  if (any_bits_of(differs) == 0) {
-    if (!is_ordered(warp, writer, epoch)) return false;
-  } else {
+  if (any_bits_of(unwritten_bytes) != 0) return false;
+  if (largest_of(newest) > warp.seen_of_all) {
     uint32_t known_writer = 0, known_epoch = 0;  // of the word before: neighbours have one writer
     for (const size_t offset : places.offsets) {
       for (size_t i = offset / SharedUses::word; i < offset / SharedUses::word + words; ++i) {
@@ -495,9 +545,10 @@ BITMMA_INLINE const uint8_t* read_global(Warp& warp, const Op& op, Mask mask, si
 /// Elements in memory -> a register of the lanes. `skip`: bytes in front of the element in each lane's bytes.
 template <typename T, typename W>
 BITMMA_INLINE void load_part(W* to, W keep, const uint8_t* from, size_t skip, Mask mask, const LanePlaces& places) {
-  if (places.is_row && places.extent == lanes * sizeof(T)) {
+  if ((places.is_row || places.is_exchange) && places.extent == lanes * sizeof(T)) {
     T row[lanes];
-    std::memcpy(row, from, sizeof row);
+    if (places.is_row) std::memcpy(row, from, sizeof row);
+    else exchange<sizeof row>(from, places.offsets[0], reinterpret_cast<uint8_t*>(row));
     for (size_t i = 0; i < lanes; ++i) to[i] = static_cast<W>(row[i]) & keep;
     return;
   }
@@ -530,11 +581,12 @@ BITMMA_INLINE void load_part(W* to, W keep, const MemoryDetails& details, const 
   }
 }
 
+template <bool is_write>
 BITMMA_INLINE bool find_places(const Warp& warp, Mask mask, const MemoryDetails& details, LanePlaces& places) {
   if (warp.unwritten) return false;  // a warp that holds unwritten values is followed lane by lane
   const auto bytes = static_cast<uint64_t>(details.total());
-  return details.address.wide ? find_places<uint64_t>(warp, mask, details.address, bytes, places)
-                              : find_places<uint32_t>(warp, mask, details.address, bytes, places);
+  return details.address.wide ? find_places<is_write, uint64_t>(warp, mask, details.address, bytes, places)
+                              : find_places<is_write, uint32_t>(warp, mask, details.address, bytes, places);
 }
 
 BITMMA_INLINE void load_lanes(Warp& warp, const Op& op, Mask mask) {
@@ -542,7 +594,7 @@ BITMMA_INLINE void load_lanes(Warp& warp, const Op& op, Mask mask) {
   const auto bytes = static_cast<size_t>(details.total());
   LanePlaces places;
   const uint8_t* from = nullptr;
-  if (find_places(warp, mask, details, places)) {
+  if (find_places<false>(warp, mask, details, places)) {
     if (places.space == Space::shared) from = in_shared(warp, op, mask, bytes, false, places);
     if (places.space == Space::global) from = read_global(warp, op, mask, bytes, places);
   }
@@ -568,8 +620,8 @@ BITMMA_INLINE void load_lanes(Warp& warp, const Op& op, Mask mask) {
 BITMMA_INLINE bool read_rows_of_lanes(Warp& warp, const Op& op, Mask mask, const Address& address, MatrixRows& rows) {
   constexpr size_t bytes = std::tuple_size_v<MatrixRows::value_type>;
   LanePlaces places;
-  if (warp.unwritten || !(address.wide ? find_places<uint64_t>(warp, mask, address, bytes, places)
-                                       : find_places<uint32_t>(warp, mask, address, bytes, places)))
+  if (warp.unwritten || !(address.wide ? find_places<false, uint64_t>(warp, mask, address, bytes, places)
+                                       : find_places<false, uint32_t>(warp, mask, address, bytes, places)))
     return false;
   if (places.space != Space::shared) return false;
   const uint8_t* const from = in_shared(warp, op, mask, bytes, false, places);
@@ -597,39 +649,48 @@ BITMMA_INLINE void store_part(const W* from, uint8_t* to, Mask mask, const uint3
   }
 }
 
-/// A register of all lanes -> a row of elements.
+/// How the elements of lanes are stored.
+enum class Order : uint8_t { row, exchange, any };
+
+/// A register of all lanes -> a row of elements, or an exchange.
 template <typename T, typename W>
-BITMMA_INLINE void store_row(const W* from, uint8_t* to) {
+BITMMA_INLINE void store_row(const W* from, uint8_t* to, Order order, uint32_t first) {
   T row[lanes];
   for (size_t i = 0; i < lanes; ++i) row[i] = static_cast<T>(from[i]);
-  std::memcpy(to, row, sizeof row);
+  if (order == Order::row) std::memcpy(to, row, sizeof row);
+  else exchange<sizeof row>(reinterpret_cast<const uint8_t*>(row), first, to);
 }
 
+template <typename T, typename W>
+BITMMA_INLINE void store_part(const W* from, uint8_t* to, Mask mask, Order order, const uint32_t* offsets) {
+  if (order == Order::any) store_part<T>(from, to, mask, offsets);
+  else store_row<T>(from, to, order, offsets[0]);
+}
 template <typename W>
-BITMMA_INLINE void store_part(const W* from, uint8_t* to, size_t bytes, Mask mask, bool is_row,
+BITMMA_INLINE void store_part(const W* from, uint8_t* to, size_t bytes, Mask mask, Order order,
                               const uint32_t* offsets) {
   switch (bytes) {
-    case 1: return is_row ? store_row<uint8_t>(from, to) : store_part<uint8_t>(from, to, mask, offsets);
-    case 2: return is_row ? store_row<uint16_t>(from, to) : store_part<uint16_t>(from, to, mask, offsets);
-    case 4: return is_row ? store_row<uint32_t>(from, to) : store_part<uint32_t>(from, to, mask, offsets);
-    default: return is_row ? store_row<uint64_t>(from, to) : store_part<uint64_t>(from, to, mask, offsets);
+    case 1: return store_part<uint8_t>(from, to, mask, order, offsets);
+    case 2: return store_part<uint16_t>(from, to, mask, order, offsets);
+    case 4: return store_part<uint32_t>(from, to, mask, order, offsets);
+    default: return store_part<uint64_t>(from, to, mask, order, offsets);
   }
 }
 
 /// The bytes of all lanes, those of lane i at to + offsets[i].
-BITMMA_INLINE void collect(const Warp& warp, const MemoryDetails& details, Mask mask, bool is_row,
+BITMMA_INLINE void collect(const Warp& warp, const MemoryDetails& details, Mask mask, Order of_lanes,
                            const uint32_t* offsets, uint8_t* to) {
   const auto bytes = static_cast<size_t>(details.bytes);
-  const bool is_single_row = is_row && details.parts.size() == 1;
+  const Order order = details.parts.size() == 1 ? of_lanes : Order::any;
   for (const MemoryDetails::Part& part : details.parts) {
     if (bytes == 16) {
       for_each_lane(mask, [&](int lane) {
         std::memcpy(to + offsets[lane], warp.lanes_of<const uint64_t>(part.slot) + 2 * lane, 16);
       });
     } else if (part.bits > 32) {
-      store_part(warp.lanes_of<const uint64_t>(part.slot), to, bytes, mask, is_single_row, offsets);
+      store_part(warp.lanes_of<const uint64_t>(part.slot), to, bytes, mask, order, offsets);
     } else {
-      store_part(warp.lanes_of<const uint32_t>(part.slot), to, bytes, mask, is_single_row, offsets);
+      store_part(warp.lanes_of<const uint32_t>(part.slot), to, bytes, mask, order, offsets);
     }
     to += bytes;
   }
@@ -658,7 +719,7 @@ BITMMA_INLINE Mask changed_lanes(const Warp& warp, const MemoryDetails& details,
   std::array<uint32_t, lanes> spread;
   for (size_t i = 0; i < lanes; ++i) spread[i] = static_cast<uint32_t>(i * bytes);
   alignas(64) uint8_t data[lanes * most_access_bytes] = {};
-  collect(warp, details, mask, places.is_row, spread.data(), data);
+  collect(warp, details, mask, places.is_row ? Order::row : Order::any, spread.data(), data);
   switch (bytes) {
     case 1: return differing<uint8_t>(data, memory, mask, places);
     case 2: return differing<uint16_t>(data, memory, mask, places);
@@ -705,7 +766,7 @@ BITMMA_INLINE void store_lanes(Warp& warp, const Op& op, Mask mask) {
   const auto& details = *static_cast<const MemoryDetails*>(op.details);
   const auto bytes = static_cast<size_t>(details.total());
   LanePlaces places;
-  if (!find_places(warp, mask, details, places) || !places.is_distinct) return store_by_lanes(warp, op, mask);
+  if (!find_places<true>(warp, mask, details, places) || !places.is_distinct) return store_by_lanes(warp, op, mask);
   if (places.is_row)
     for (size_t i = 0; i < lanes; ++i) places.offsets[i] = static_cast<uint32_t>(i * bytes);
   uint8_t* to = nullptr;
@@ -713,7 +774,8 @@ BITMMA_INLINE void store_lanes(Warp& warp, const Op& op, Mask mask) {
   if (places.space == Space::global) to = write_global(warp, op, details, mask, places);
   if (!to) return store_by_lanes(warp, op, mask);
   ++warp.cta->cluster->changes;
-  collect(warp, details, mask, places.is_row, places.offsets.data(), to);
+  const Order order = places.is_row ? Order::row : places.is_exchange ? Order::exchange : Order::any;
+  collect(warp, details, mask, order, places.offsets.data(), to);
 }
 
 #define BITMMA_LANE_ACCESS(space, target)                                                         \

@@ -195,6 +195,7 @@ struct Warp : Divergence {
   std::vector<std::vector<AsyncCopy>> groups = {};  // committed groups of cp.async, oldest first
   std::vector<AsyncCopy> open_group = {};
   std::vector<uint32_t> seen = {};  // epochs of the cluster's other warps that barriers made visible to this warp
+  uint32_t seen_of_all = 0;         // the least of them
   uint32_t epoch = 1;
   Mask cluster_arrived = 0;  // lanes whose barrier.cluster.arrive is incomplete
   Mask cluster_passed = 0;   // lanes whose arrival is complete and that have not waited yet

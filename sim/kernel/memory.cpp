@@ -431,6 +431,7 @@ void tell(const Warp& warp, std::vector<uint32_t>& known) {
 
 void learn(Warp& warp, std::span<const uint32_t> known) {
   for (size_t i = 0; i < known.size(); ++i) warp.seen[i] = std::max(warp.seen[i], known[i]);
+  warp.seen_of_all = std::ranges::min(warp.seen);
 }
 
 void complete_copies(Warp& warp, size_t groups_left) {

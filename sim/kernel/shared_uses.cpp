@@ -28,7 +28,7 @@ void SharedUses::clear() {
     const size_t first = i;
     while (i < is_used_.size() && is_used_[i] != 0) is_used_[i++] = 0;
     // Without a writer and readers the other fields say nothing.
-    for (LineVector<uint32_t>* field : {&writers_, &readers_})
+    for (LineVector<uint32_t>* field : {&writers_, &write_epochs_, &readers_})
       std::fill(begin_of(*field, first), begin_of(*field, i), 0);
   }
   if (!has_narrow_) return;
