@@ -176,16 +176,20 @@ def reduce_launches():
                     )
 
 
+def drawn_row(rng, least_rank, most_units):
+    """Rank, type, bytes of an element, swizzle and bytes of the innermost dimension: multiples of 16, of which there
+    are up to `most_units` without a swizzle."""
+    rank, kind = int(rng.integers(least_rank, 6)), str(rng.choice(list(DRIVER_TYPES)))
+    swizzle = str(rng.choice(list(SWIZZLES)))
+    row = 16 * int(rng.integers(1, 1 + (most_units if swizzle == "none" else int(swizzle) // 16)))
+    return rank, kind, np.dtype(TYPES[kind]).itemsize, swizzle, row
+
+
 def tma_launches():
     """Random boxes: some extend beyond the edges of the tensor, or skip elements."""
     rng = np.random.default_rng(3)
     for _ in range(400):
-        rank, kind = int(rng.integers(1, 6)), str(rng.choice(list(DRIVER_TYPES)))
-        size = np.dtype(TYPES[kind]).itemsize
-        swizzle = str(rng.choice(list(SWIZZLES)))
-        row = 16 * int(
-            rng.integers(1, 1 + (16 if swizzle == "none" else int(swizzle) // 16))
-        )  # bytes of the innermost dimension
+        rank, kind, size, swizzle, row = drawn_row(rng, 1, 16)
         box, sizes = [min(row // size, 256)], [16 // size * int(rng.integers(1, 20))]
         strides = [1] + [int(rng.choice([1, 1, 1, 2, 3, 8])) for _ in range(rank - 1)]
         for _ in range(1, rank):
@@ -225,10 +229,7 @@ def im2col_launches():
     """Random columns of pixels: some begin outside of the corners' box, or reach beyond the tensor."""
     rng = np.random.default_rng(5)
     for _ in range(400):
-        rank, kind = int(rng.integers(3, 6)), str(rng.choice(list(DRIVER_TYPES)))
-        size = np.dtype(TYPES[kind]).itemsize
-        swizzle = str(rng.choice(list(SWIZZLES)))
-        row = 16 * int(rng.integers(1, 1 + (8 if swizzle == "none" else int(swizzle) // 16)))
+        rank, kind, size, swizzle, row = drawn_row(rng, 3, 8)
         channels, sizes = row // size, [16 // size * int(rng.integers(1, 20))]
         sizes += [int(rng.integers(1, 12)) for _ in range(rank - 2)] + [int(rng.integers(1, 4))]
         steps = [1] + [int(rng.choice([1, 1, 1, 2, 3])) for _ in range(rank - 2)] + [1]
