@@ -420,6 +420,8 @@ void write_lanes(Warp& warp, const Op& op, Mask mask, std::span<uint8_t* const, 
 /// Checks an async-proxy read of 16 aligned bytes of a block's shared memory on behalf of the warps. Each byte must be
 /// written, visible to one of the warps, and covered by a fence.proxy.async. Throws KernelFault.
 void check_async_read(std::span<const Warp> warps, int lane, Cta& cta, size_t at);
+/// The same of 16 bytes from each of these places on, for all lanes.
+void check_async_reads(std::span<const Warp> warps, Cta& cta, std::span<const uint32_t> places);
 /// fence.proxy.async: makes all writes visible to the warp visible to the async proxy.
 void fence_async(Warp& warp);
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <new>
 
+#include "../core/words.hpp"
 #include "bitmma/core/bits.hpp"
 #include "lane_access.hpp"
 #include "machine.hpp"
@@ -367,6 +368,32 @@ void write_lanes(Warp& warp, const Op& op, Mask mask, std::span<uint8_t* const, 
                         .fix = "PTX leaves open which value stays; bitmma keeps that which an H100 keeps",
                         .severity = Severity::warning};
   });
+}
+
+void check_async_reads(std::span<const Warp> warps, Cta& cta, std::span<const uint32_t> places) {
+  constexpr size_t bytes = 16, words = bytes / SharedUses::word;
+  if (!cta.launch->checks) return;
+  // Up to this epoch, every write of every warp is visible and fenced.
+  const std::vector<uint32_t>& fenced = cta.cluster->fenced;
+  uint32_t clear_epoch = 0;
+  if (fenced.size() == warps.front().seen.size()) {
+    for (const Warp& warp : warps) clear_epoch = std::max(clear_epoch, warp.seen_of_all);
+    clear_epoch = std::min(clear_epoch, std::ranges::min(fenced));
+  }
+  const auto is_clear = [&](size_t at) {
+    if (at >= cta.shared.size() || cta.shared.size() - at < bytes) return false;
+    const auto states =
+        bitmma::load<bitmma::Doubles>(cta.shared_states.data() + at) ^ 0x0101010101010101 * uint64_t{written};
+    const SharedUses::Row row = cta.uses.row(at);
+    const auto epochs = bitmma::load<bitmma::Words>(row.write_epochs);
+    const auto kinds = bitmma::load<uint32_t>(row.bytes);
+    static_assert(sizeof kinds == words && static_cast<uint8_t>(SharedBytes::apart) == 2);
+    return (states[0] | states[1]) == 0 && (kinds & 0x02020202) == 0 &&
+           std::max(std::max(epochs[0], epochs[1]), std::max(epochs[2], epochs[3])) <= clear_epoch;
+  };
+  for (const uint32_t place : places) {
+    if (!is_clear(place)) check_async_read(warps, -1, cta, place);
+  }
 }
 
 void check_async_read(std::span<const Warp> warps, int lane, Cta& cta, size_t at) {

@@ -111,9 +111,12 @@ QuadPlace quad_place_of(FragmentRole role, int row, int col) {
   }
 }
 
-/// True for accumulators that the loops below move sixteen bytes at a time: 16 rows per warp, 16 or 32 bits.
+/// True for fragments that the loops below move sixteen bytes at a time: accumulators of 16 rows per warp and 16 or 32
+/// bits, and A of 16 bits, whose elements are where those of such an accumulator are.
 bool is_regular(const Fragment& fragment) {
-  return fragment.role == FragmentRole::d && fragment.rows % 16 == 0 && !fragment.is_wide();
+  const bool is_like_d =
+      fragment.role == FragmentRole::d || (fragment.role == FragmentRole::a && fragment.element_bits == 16);
+  return is_like_d && fragment.rows % 16 == 0 && !fragment.is_wide();
 }
 
 /// The element at position `position` of a register. The public functions take bits and divide by the width of an
