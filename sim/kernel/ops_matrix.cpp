@@ -335,10 +335,11 @@ struct MmaDetails {
   size_t warps = 1;
   std::vector<int> accumulators = {};                 // registers of wgmma's D
   std::optional<family::WarpExecution> of_warp = {};  // mma.sync
-
-  std::span<const uint32_t> slots_read(Field field) const {
-    return std::ranges::find(reads, field, &Registers::field)->slots;
-  }
+  struct WarpSlots {
+    std::array<uint32_t, 4> a = {}, c = {}, d = {};
+    std::array<uint32_t, 2> b = {};
+  };
+  std::optional<WarpSlots> warp_slots = {};  // of an mma.sync that takes them
 };
 
 /// Registers of a warp -> their words, thread by thread.
@@ -462,17 +463,18 @@ namespace {
 void run_warp_mma(Warp& warp, const Op& op, Mask mask) {
   const auto& details = *static_cast<const MmaDetails*>(op.details);
   if (mask != all_lanes || warp.cta->tracer) return run_mma(warp, op, mask);
-  if (details.of_warp->takes_slots()) {
+  if (details.warp_slots) {
+    const MmaDetails::WarpSlots& of = *details.warp_slots;
     WarpProduct::Slots slots;
-    const auto words_of = [&](uint32_t slot) { return warp.lanes_of<uint32_t>(slot); };
-    const std::span<const uint32_t> a = details.slots_read(Field::a_regs), b = details.slots_read(Field::b_regs);
-    std::ranges::transform(a, slots.a.begin(), words_of);
-    std::ranges::transform(b, slots.b.begin(), words_of);
-    std::ranges::transform(details.slots_read(Field::accumulator), slots.c.begin(), words_of);
-    std::ranges::transform(details.results, slots.d.begin(), words_of);
+    for (size_t i = 0; i < of.a.size(); ++i) {
+      slots.a[i] = warp.lanes_of<uint32_t>(of.a[i]);
+      slots.c[i] = warp.lanes_of<uint32_t>(of.c[i]);
+      slots.d[i] = warp.lanes_of<uint32_t>(of.d[i]);
+    }
+    for (size_t i = 0; i < of.b.size(); ++i) slots.b[i] = warp.lanes_of<uint32_t>(of.b[i]);
     std::shared_ptr<DecodedOperands>& decoded = warp.cta->cluster->decoded;
     if (!decoded) decoded = std::make_shared<DecodedOperands>();
-    if (details.of_warp->execute(slots, decoded->of(a.front(), b.front()))) return;
+    if (details.of_warp->execute(slots, decoded->of(of.a.front(), of.b.front()))) return;
   }
   constexpr size_t most_words = 32 * 16, operands = 6;  // f64 has the most, 16 words a lane
   std::array<std::array<uint32_t, most_words>, operands> words;
@@ -593,6 +595,14 @@ void decode_mma(Decoder& decoder, const PtxInstruction& instruction, Words& word
     if (rule.required && !is_there) decoder.refuse(fmt::format("with {}", info(rule.field).name));
   }
   if (!is_warpgroup) mma_details.of_warp = family::warp_execution_of(mma_details.instruction, mma_details.model);
+  if (mma_details.of_warp && mma_details.of_warp->takes_slots()) {
+    MmaDetails::WarpSlots& slots = mma_details.warp_slots.emplace();
+    for (const MmaDetails::Registers& read : mma_details.reads) {
+      if (read.field == Field::b_regs) std::ranges::copy(read.slots, slots.b.begin());
+      else std::ranges::copy(read.slots, (read.field == Field::a_regs ? slots.a : slots.c).begin());
+    }
+    std::ranges::copy(mma_details.results, slots.d.begin());
+  }
   const auto* details = decoder.keep(std::move(mma_details));
   const uint32_t members = decoder.constant(all_lanes, 4);
   Op& op = decoder.emit(is_warpgroup ? run_mma : run_warp_mma);
@@ -695,8 +705,7 @@ void check_operands(const bitmma::Instruction& instruction, Target target, const
                     std::span<const Warp> warps) {
   for (const SmemOperand& operand : smem_operands(instruction, target, state)) {
     const auto units = SmemMap(operand.matrix).units(128 / operand.matrix.element_bits);
-    if (!units) continue;
-    for (const uint32_t unit : *units) check_async_read(warps, -1, *warps.front().cta, unit);
+    if (units) check_async_reads(warps, *warps.front().cta, *units);
   }
 }
 
