@@ -162,6 +162,12 @@ BITMMA_INLINE bool find_places(const Warp& warp, Mask mask, const Address& addre
 using Block [[gnu::vector_size(64)]] = uint32_t;
 constexpr size_t block = sizeof(Block) / 4;
 
+/// GCC 12 makes Block{} + word of sixteen insertions here.
+BITMMA_INLINE void set_all(Block& words, uint32_t word) {
+  uint32_t all[block];
+  for (uint32_t& each : all) each = word;
+  std::memcpy(&words, all, sizeof words);
+}
 BITMMA_INLINE uint64_t any_bits(const Block& words) {
   uint64_t parts[sizeof(Block) / 8], any = 0;
   std::memcpy(parts, &words, sizeof words);
@@ -172,13 +178,14 @@ BITMMA_INLINE uint64_t any_bits(const Block& words) {
 constexpr uint32_t folded(uint64_t bits) { return static_cast<uint32_t>(bits | bits >> 32); }
 /// The bits in which words differ from `word`, of even words in the lower half.
 BITMMA_INLINE uint64_t differences(const uint32_t* words, size_t count, uint32_t word) {
-  Block differ{};
+  Block differ{}, all;
+  set_all(all, word);
   uint32_t rest = 0;
   size_t i = 0;
   for (; i + block <= count; i += block) {
     Block next;
     std::memcpy(&next, words + i, sizeof next);
-    differ |= next ^ word;
+    differ |= next ^ all;
   }
   for (; i < count; ++i) rest |= words[i] ^ word;
   return (count >= block ? any_bits(differ) : 0) | rest;
@@ -202,7 +209,8 @@ BITMMA_INLINE uint32_t largest(const uint32_t* words, size_t count) {
 }
 BITMMA_INLINE void fill(uint32_t* words, size_t count, uint32_t word) {
   size_t i = 0;
-  const Block all = Block{} + word;
+  Block all;
+  set_all(all, word);
   for (; i + block <= count; i += block) std::memcpy(words + i, &all, sizeof all);
   for (; i < count; ++i) words[i] = word;
 }
@@ -211,10 +219,12 @@ BITMMA_INLINE void fill(int* words, size_t count, int word) {
 }
 BITMMA_INLINE void set_bits(uint32_t* words, size_t count, uint32_t bits) {
   size_t i = 0;
+  Block all;
+  set_all(all, bits);
   for (; i + block <= count; i += block) {
     Block next;
     std::memcpy(&next, words + i, sizeof next);
-    next |= bits;
+    next |= all;
     std::memcpy(words + i, &next, sizeof next);
   }
   for (; i < count; ++i) words[i] |= bits;
@@ -240,7 +250,8 @@ BITMMA_INLINE bool are_written(const uint8_t* states, size_t bytes) {
 }
 BITMMA_INLINE void set_written(uint8_t* states, size_t bytes) {
   size_t i = 0;
-  const Block all = Block{} + written_word;
+  Block all;
+  set_all(all, written_word);
   for (; i + sizeof(Block) <= bytes; i += sizeof(Block)) std::memcpy(states + i, &all, sizeof all);
   for (; i + 4 <= bytes; i += 4) bitmma::store(written_word, states + i);
   for (; i < bytes; ++i) states[i] = written;
@@ -338,9 +349,13 @@ BITMMA_INLINE void note_lanes(uint8_t* write_lanes, Mask mask, const LanePlaces&
     return;
   }
   if (places.is_exchange) return exchange<lanes * bytes>(lanes_of_row<bytes>.data(), places.offsets[0], write_lanes);
-  for (Mask left = mask; left != 0; left &= left - 1) {
-    const auto lane = static_cast<size_t>(__builtin_ctz(left));
+  const auto note = [&](size_t lane) {
     std::memcpy(write_lanes + places.offsets[lane], lanes_of_row<bytes>.data() + bytes * lane, bytes);
+  };
+  if (mask == all_lanes) {
+    for (size_t lane = 0; lane < lanes; ++lane) note(lane);
+  } else {
+    for_each_lane(mask, [&](int lane) { note(static_cast<size_t>(lane)); });
   }
 }
 BITMMA_INLINE void note_lanes(uint8_t* write_lanes, size_t bytes, Mask mask, const LanePlaces& places) {
@@ -449,7 +464,7 @@ BITMMA_INLINE bool use_words(const Warp& warp, Cta& cta, const Op& op, size_t at
 #pragma GCC unroll 1
   for (const size_t offset : places.offsets) {
     const size_t i = offset / SharedUses::word;
-    cta.uses.use_units(at + offset, words * SharedUses::word);
+    cta.uses.use_unit(at + offset);
     if (is_write) {
       store_words(row.writers + i, as_writer);
       store_words(row.write_epochs + i, warp.epoch);

@@ -70,6 +70,7 @@ class SharedUses {
   /// Whether any of the 16 aligned bytes at `at` was used since clear() or forget_unit().
   bool is_unit_used(size_t at) const { return is_used_[at / unit] != 0; }
   void forget_unit(size_t at) { is_used_[at / unit] = 0; }
+  BITMMA_INLINE void use_unit(size_t at) { is_used_[at / unit] = 1; }
   BITMMA_INLINE void use_units(size_t at, size_t bytes) {
     for (size_t i = at / unit; i <= (at + bytes - 1) / unit; ++i) is_used_[i] = 1;
   }
