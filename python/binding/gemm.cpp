@@ -121,7 +121,8 @@ void gemm_into(const BoundPlan& bound, const nb::dict& operands, nb::handle d, i
   const Unlocked unlocked;
   gemm_batch(
       bound.plan, count, [&](int64_t i) { return i == 0 ? std::move(first) : batch.at(i); },  // once for each i
-      [&](int64_t i, const Matrix& d) { write_codes(d, static_cast<char*>(to.data()) + i * bytes); }, threads);
+      [&](int64_t i, const Matrix& product) { write_codes(product, static_cast<char*>(to.data()) + i * bytes); },
+      threads);
 }
 
 std::optional<Target> optional_target(std::optional<std::string_view> name) {

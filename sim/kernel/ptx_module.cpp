@@ -36,6 +36,9 @@ constexpr auto spaces = std::to_array<std::pair<std::string_view, Space>>({
     {".local", Space::local},
 });
 
+/// Types of handles. PTX ISA, texture, sampler and surface variables.
+constexpr auto opaque_types = std::to_array<std::string_view>({".texref", ".samplerref", ".surfref"});
+
 constexpr auto linkages = std::to_array<std::string_view>({".extern", ".visible", ".weak", ".common"});
 
 /// ".reg .b32 %r<5>" declares %r0 to %r4, ".reg .v2 .f32 %v" declares %v.x and %v.y.
@@ -481,8 +484,8 @@ class PtxParser {
       } else if (const auto type = type_of_word(token)) {
         variable.type = *type;
         has_type = true;
-      } else if (token.spelling == ".texref" || token.spelling == ".samplerref" || token.spelling == ".surfref") {
-        variable.type = Type::b64;  // a handle; instructions that use it are refused
+      } else if (std::ranges::find(opaque_types, token.spelling) != opaque_types.end()) {
+        variable.type = Type::b64;  // instructions that use the handle are refused
         is_opaque_ = true;
       } else {
         refuse(token, "a type, such as .b32");
