@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <memory>
 #include <set>
 
 #include "bitmma/arithmetic/cpu_target.hpp"
@@ -10,6 +12,7 @@
 #include "bitmma/instruction/execute.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "bitmma/stimulus/random_case.hpp"
+#include "instruction/mma_sync/warp_execution.hpp"
 #include "support/catch.hpp"
 #include "support/instructions.hpp"
 #include "support/refusal.hpp"
@@ -136,6 +139,52 @@ TEST_CASE("A prepared mma.sync gives the same bits on every instruction set", "[
       }
     }
   }
+}
+
+TEST_CASE("From the slots of a kernel, mma.sync gives the same bits, whatever was decoded before", "[prepared]") {
+  // Registers of a kernel: the words of all lanes side by side.
+  using Registers = std::array<std::array<uint32_t, WarpProduct::Slots::lanes>, 4>;
+  const auto registers_of = [](std::span<const uint32_t> words) {
+    Registers registers{};
+    const size_t count = words.size() / WarpProduct::Slots::lanes;
+    for (size_t i = 0; i < words.size(); ++i) registers[i % count][i / count] = words[i];
+    return registers;
+  };
+  const auto decoded_a = std::make_unique<kernels::WarpColumns>();
+  const auto decoded_b = std::make_unique<kernels::WarpRows>();
+  int products = 0, refused_products = 0;
+  for (const Instruction& instruction : all_instructions(Family::mma_sync)) {
+    for (const Target target : targets_with_rules(instruction)) {
+      const std::optional<family::WarpExecution> execution =
+          family::warp_execution_of(instruction, &model_for(instruction, target));
+      if (!execution->takes_slots()) continue;
+      const Prepared prepared(instruction, target);
+      const std::vector<State> states = states_of(instruction, target);
+      for (size_t i = 0; i < states.size(); ++i) {
+        State state = states[i];
+        for (int turn = 0; turn < 4; ++turn) {  // new operands, then a new A, a new B, and none
+          const State& other = states[(i + 1) % states.size()];
+          for (const Field field : {Field::a_regs, Field::b_regs})
+            if (turn == (field == Field::a_regs ? 1 : 2))
+              std::ranges::copy(other.words(field), state.writable_words(field).begin());
+          const Registers a = registers_of(state.words(Field::a_regs)), b = registers_of(state.words(Field::b_regs));
+          Registers d = registers_of(state.words(Field::accumulator));  // in the slots of C
+          WarpProduct::Slots slots;
+          for (size_t r = 0; r < 4; ++r) slots.a[r] = a[r].data(), slots.c[r] = slots.d[r] = d[r].data();
+          for (size_t r = 0; r < 2; ++r) slots.b[r] = b[r].data();
+          const bool is_computed = execution->execute(slots, {.a = *decoded_a, .b = *decoded_b});
+          INFO(print(instruction) << " on " << print(target));
+          REQUIRE(d == registers_of(is_computed ? prepared_d(prepared, state)
+                                                : std::vector(state.words(Field::accumulator).begin(),
+                                                              state.words(Field::accumulator).end())));
+          ++products, refused_products += !is_computed;
+        }
+      }
+    }
+  }
+  REQUIRE(products > 100);
+  // NaN and infinity are for the other form.
+  if (kernels::kernels().sum_warp.f32) REQUIRE(refused_products < products / 2);
 }
 
 TEST_CASE("A batch is its products one after the other, and a chain if D is C of the next", "[prepared]") {
