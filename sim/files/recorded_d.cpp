@@ -18,7 +18,9 @@ auto naming_file_of_d(const std::string& path, const std::string& path_of_d, con
     std::vector<Violation> violations = error.violations();
     for (Violation& violation : violations) {
       const bool is_of_d = violation.key == "d" || violation.key == "cases";
-      if (is_of_d && violation.field.starts_with(path)) violation.field.replace(0, path.size(), path_of_d);
+      if (!is_of_d || violation.file != path) continue;
+      violation.field.replace(0, path.size(), path_of_d);
+      violation.file = path_of_d;
     }
     throw Error(std::move(violations));
   }

@@ -52,7 +52,8 @@ std::optional<Tensor> in_type_of_d(const Tensor& d, Format format, const std::st
                                          can_be_read ? ", or numbers that are exact in that type" : ""),
                  .fix = fmt::format(
                      "save D as the instruction wrote it: bits that were lost in another type cannot be compared"),
-                 .key = "d"});
+                 .key = "d",
+                 .file = path});
   };
   if (!can_be_read) refuse(d.dtype);
   const auto size = static_cast<size_t>(dtype_bytes(d.dtype)), to_size = static_cast<size_t>(dtype_bytes(row.dtype));

@@ -107,7 +107,8 @@ std::optional<VectorFile> tiles_of_matrices(const TensorFile& whole, const Vecto
                    .field = fmt::format("{}: tensor {} shape", file.path, name),
                    .seen = print_shape(tensor->shape),
                    .expected = print_shape(expected),
-                   .key = std::string(name)});
+                   .key = std::string(name),
+                   .file = file.path});
   };
   require_shape("c", m, n);
   require_shape("d", m, n);
@@ -158,7 +159,8 @@ std::optional<VectorFile> tiles_of_steps(const TensorFile& whole, const VectorFi
                  .seen = fmt::format("{} with {} of D", all_steps, tiles),
                  .expected = "a D for each case",
                  .fix = fmt::format("if the cases are the steps of a loop over K, save the key k_loop = {}", steps),
-                 .key = "cases"});
+                 .key = "cases",
+                 .file = whole.path});
   }
   VectorFile tiled{.file = whole, .cases = tiles, .has_state = false, .tiling = {.k = static_cast<int>(steps)}};
   const VectorFile checked = as_vector_file(steps_of(tiled).file, defaults);

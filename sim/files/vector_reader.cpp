@@ -44,11 +44,13 @@ class FileChecker {
                            .expected = std::move(expected),
                            .fix = std::move(fix),
                            .source = fmt::format("format {}", vector_format),
-                           .key = place.key});
+                           .key = place.key,
+                           .file = path_});
   }
   void add(std::vector<Violation> violations) {
     for (Violation& violation : violations) {
       violation.field = named(violation.field);
+      violation.file = path_;
       violations_.push_back(std::move(violation));
     }
   }

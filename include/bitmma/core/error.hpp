@@ -164,6 +164,7 @@ struct Violation {
   std::string source = {};              // where the rule is documented; may be empty
   std::string key =
       {};  // the metadata key or tensor of a file that `field` is about, such as "d_type" or "d", or empty
+  std::string file = {};  // the path of the file with which `field` begins, or empty
   Severity severity = Severity::error;
 
   bool operator==(const Violation&) const = default;
