@@ -34,7 +34,6 @@ namespace bitmma::kernel {
 
 struct Warp;
 struct Op;
-class DecodedOperands;
 /// One decoded step of a PTX instruction, as a warp runs it.
 using Run = void (*)(Warp&, const Op&, Mask);
 /// The step of an instruction that changes no value here.
@@ -338,8 +337,6 @@ struct Cluster {
   std::vector<uint32_t> arriving = {};   // epochs that the arrivals at barrier.cluster make visible
   std::vector<uint32_t> completed = {};  // epochs of the last completed phase
   std::vector<uint32_t> fenced = {};     // for each warp: its newest epoch covered by a fence.proxy.async
-  /// Of mma.sync: see ops_matrix.cpp.
-  std::shared_ptr<DecodedOperands> decoded = {};
 };
 
 /// A decoded entry: its Ops and the layout of their operands, made once per launch.

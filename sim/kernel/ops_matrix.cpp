@@ -442,8 +442,6 @@ void run_mma(Warp& warp, const Op& op, Mask mask) {
     scatter_words(&words[w * words_of_warp], warps[w], details.results, details.wide_results);
 }
 
-}  // namespace
-
 /// Operands of mma.sync that were decoded last, by the slot of their first register.
 class DecodedOperands {
  public:
@@ -456,8 +454,6 @@ class DecodedOperands {
   std::array<kernels::WarpColumns, 16> a_ = {};
   std::array<kernels::WarpRows, 64> b_ = {};
 };
-
-namespace {
 
 /// The same for mma.sync, without a State, unless a tracer wants one.
 void run_warp_mma(Warp& warp, const Op& op, Mask mask) {
@@ -472,8 +468,7 @@ void run_warp_mma(Warp& warp, const Op& op, Mask mask) {
       slots.d[i] = warp.lanes_of<uint32_t>(of.d[i]);
     }
     for (size_t i = 0; i < of.b.size(); ++i) slots.b[i] = warp.lanes_of<uint32_t>(of.b[i]);
-    std::shared_ptr<DecodedOperands>& decoded = warp.cta->cluster->decoded;
-    if (!decoded) decoded = std::make_shared<DecodedOperands>();
+    thread_local const auto decoded = std::make_unique<DecodedOperands>();
     if (details.of_warp->execute(slots, decoded->of(of.a.front(), of.b.front()))) return;
   }
   constexpr size_t most_words = 32 * 16, operands = 6;  // f64 has the most, 16 words a lane
