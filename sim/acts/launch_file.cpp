@@ -86,7 +86,8 @@ RecordedArgument argument_of(const JsonReader& reader, int memories) {
 }
 
 RecordedLaunch launch_of(const JsonReader& reader, int modules, int memories) {
-  reader.require_keys({"entry", "label", "ptx", "grid", "block", "cluster", "shared_bytes", "fmad", "arguments"});
+  reader.require_keys(
+      {"entry", "label", "ptx", "grid", "block", "cluster", "shared_bytes", "cooperative", "fmad", "arguments"});
   RecordedLaunch launch{.entry = reader.text("entry"),
                         .module = static_cast<int>(reader.number("ptx", modules - 1)),
                         .grid = launch_extents(reader, "grid"),
@@ -95,6 +96,7 @@ RecordedLaunch launch_of(const JsonReader& reader, int modules, int memories) {
   if (reader.has("label")) launch.label = printable(reader.text("label"));
   if (reader.has("cluster")) launch.cluster = launch_extents(reader, "cluster");
   if (reader.has("shared_bytes")) launch.dynamic_shared_bytes = reader.number("shared_bytes", most_launch_extent);
+  if (reader.has("cooperative")) launch.cooperative = reader.flag("cooperative");
   if (reader.has("fmad")) launch.fmad = reader.flag("fmad");
   const std::vector<Json> arguments = reader.list("arguments", most_launch_arguments);
   for (size_t i = 0; i < arguments.size(); ++i) {
@@ -174,6 +176,7 @@ LaunchComparison compared(const LaunchFile& file, size_t index, const PtxEntry& 
               .block = recorded.block,
               .cluster = recorded.cluster,
               .dynamic_shared_bytes = recorded.dynamic_shared_bytes,
+              .cooperative = recorded.cooperative,
               .threads = threads,
               .most_steps = limits.instructions};
   scratch.reserve(recorded.arguments.size());  // arguments point into it

@@ -162,6 +162,29 @@ TEST_CASE("a recorded launch that needs more memory or instructions than the lim
   CHECK(refusal_of(loop, {.instructions = 100'000}).code == ViolationCode::deadlock);
 }
 
+TEST_CASE("the blocks of a recorded cooperative launch may wait for each other") {
+  // Block 0 waits for a word that block 1 writes.
+  constexpr std::string_view waits =
+      ".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry waits(.param .u64 p)\n{\n.reg .b64 %rd<2>;\n"
+      ".reg .b32 %r<3>;\n.reg .pred %p<3>;\nld.param.u64 %rd1, [p];\nmov.u32 %r1, %ctaid.x;\nsetp.ne.u32 %p1, %r1, "
+      "0;\n@%p1 bra SET;\nWAIT: ld.acquire.gpu.u32 %r2, [%rd1];\nsetp.eq.u32 %p2, %r2, 0;\n@%p2 bra WAIT;\nret;\n"
+      "SET: st.release.gpu.u32 [%rd1], 1;\nret;\n}\n";
+  for (const bool is_cooperative : {true, false}) {
+    TensorFile file{.path = "launches.safetensors"};
+    file.set_metadata("target", "H100");
+    file.set_metadata("launches", fmt::format(R"([{{"entry": "waits", "ptx": 0, "grid": [2], "block": [1],
+                                                  "cooperative": {}, "arguments": [{{"memory": 0}}]}}])",
+                                              is_cooperative));
+    set(file, "ptx.0", bytes_of(waits));
+    set(file, "before.0.0", {0, 0, 0, 0});
+    set(file, "after.0.0", {1, 0, 0, 0});
+    const LaunchComparison compared = verify(as_launch_file(file)).front();
+    CHECK(compared.refused.empty() == is_cooperative);
+    CHECK((compared.changed_bytes == 1 && compared.differing_bytes == 0) == is_cooperative);
+    if (!is_cooperative) CHECK(compared.refused.front().code == ViolationCode::deadlock);
+  }
+}
+
 TEST_CASE("a file of launches that is not as it must be is refused with the key") {
   struct Row {
     std::string launches;

@@ -35,7 +35,8 @@ struct [[nodiscard]] RecordedLaunch {
   std::array<int64_t, 3> grid{1, 1, 1}, block{1, 1, 1};
   std::optional<std::array<int64_t, 3>> cluster = {};  // as in Launch
   int64_t dynamic_shared_bytes = 0;
-  bool fmad = true;  // as in KernelOptions
+  bool cooperative = false;  // as in Launch
+  bool fmad = true;          // as in KernelOptions
   std::vector<RecordedArgument> arguments = {};
   int memories = 0;  // number of tensors before.LAUNCH.0 and so on
 };
