@@ -48,8 +48,8 @@ Comparison compare_case(const Instruction& instruction, int64_t case_index, cons
 /// there are fewer cases than matrices.
 Comparison compare_cases(std::span<const Case> cases, std::span<const Matrix> actual);
 
-/// Compares all of Tensor Memory except D, cell by cell; empty if the instruction does not write there. `this_case` gives
-/// the place of D. Throws Error if the sizes of Tensor Memory differ.
+/// Compares all of Tensor Memory except D, cell by cell; empty if the instruction does not write there. `this_case`
+/// gives the place of D. Throws Error if the sizes of Tensor Memory differ.
 Comparison compare_outside_d(const Case& this_case, int64_t case_index, const State& expected, const State& actual);
 
 /// Throws Error if the file records no D.
