@@ -165,6 +165,67 @@ def _letter(array: np.ndarray) -> str:
     return "t" if array.strides[0] == size and array.strides[1] >= max(1, rows) * size else "n"
 
 
+def chosen_product(
+    a: Any,
+    b: Any,
+    bias: Any = None,
+    *,
+    target: str,
+    library: str,
+    allow_tf32: bool,
+    out_dtype: Any,
+    scale_a: Any = None,
+    scale_b: Any = None,
+    use_fast_accum: bool = False,
+    nearest: bool,
+    threads: int,
+    stacklevel: int = 4,
+) -> tuple[np.ndarray, LibraryChoice, str]:
+    """D as `matmul` computes it, the kernel, and the evidence of its plan."""
+    operands = operands_of(a, b, bias=bias, scale_a=scale_a, scale_b=scale_b)
+    for name in ("a", "b"):
+        if operands[name][1].ndim != 2:
+            raise refuse(name, f"shape {operands[name][1].shape}", "two axes: batches were not recorded")
+    left, right = operands["a"], operands["b"]
+    (m, k), n = left[1].shape, right[1].shape[1]
+    if right[1].shape[0] != k:
+        raise refuse("b", f"shape {right[1].shape}", f"[{k}, N], as a has K = {k}")
+    if (scale_a is None) != (scale_b is None):
+        raise refuse("scale_b" if scale_b is None else "scale_a", "None", "both scales, or none")
+    scales = (
+        ""
+        if scale_a is None
+        else "tensor"
+        if operands["scale_a"][1].size == operands["scale_b"][1].size == 1
+        else "rows"
+    )
+    if scales == "rows" and (operands["scale_a"][1].shape, operands["scale_b"][1].shape) != ((m, 1), (1, n)):
+        raise refuse(
+            "scale_a, scale_b",
+            f"shapes {operands['scale_a'][1].shape}, {operands['scale_b'][1].shape}",
+            "one number each, or [M, 1] and [1, N]",
+        )
+    call = LibraryCall(
+        library=library,
+        target=target,
+        shape=(m, n, k),
+        a=left[0],
+        b=right[0],
+        out_dtype=None if out_dtype is None else _format(out_dtype),
+        layout=_letter(left[1]) + _letter(right[1]),
+        allow_tf32=allow_tf32,
+        bias=bias is not None,
+        scales=scales,
+        use_fast_accum=use_fast_accum,
+        nearest=nearest,
+    )
+    choice = call.choice(stacklevel)
+    plan = _core.chosen_plan(library, choice.kernel, choice.slices, choice.output, operands)
+    d = np.empty((m, n), dtype_of(plan.output))
+    product_into(d, plan, operands, threads)
+    return d, choice, ", ".join(dict.fromkeys(plan.evidence.values()))
+
+
 @overload
 def matmul(
     a: NumPyMatrix,
@@ -254,46 +315,20 @@ def matmul(
     >>> matmul(a, w.T, target="H100")[0, 0]
     np.float16(512.0)
     """
-    operands = operands_of(a, b, bias=bias, scale_a=scale_a, scale_b=scale_b)
-    for name in ("a", "b"):
-        if operands[name][1].ndim != 2:
-            raise refuse(name, f"shape {operands[name][1].shape}", "two axes: batches were not recorded")
-    left, right = operands["a"], operands["b"]
-    (m, k), n = left[1].shape, right[1].shape[1]
-    if right[1].shape[0] != k:
-        raise refuse("b", f"shape {right[1].shape}", f"[{k}, N], as a has K = {k}")
-    if (scale_a is None) != (scale_b is None):
-        raise refuse("scale_b" if scale_b is None else "scale_a", "None", "both scales, or none")
-    scales = (
-        ""
-        if scale_a is None
-        else "tensor"
-        if operands["scale_a"][1].size == operands["scale_b"][1].size == 1
-        else "rows"
-    )
-    if scales == "rows" and (operands["scale_a"][1].shape, operands["scale_b"][1].shape) != ((m, 1), (1, n)):
-        raise refuse(
-            "scale_a, scale_b",
-            f"shapes {operands['scale_a'][1].shape}, {operands['scale_b'][1].shape}",
-            "one number each, or [M, 1] and [1, N]",
-        )
-    call = LibraryCall(
-        library=library,
+    d, choice, _ = chosen_product(
+        a,
+        b,
+        bias,
         target=target,
-        shape=(m, n, k),
-        a=left[0],
-        b=right[0],
-        out_dtype=None if out_dtype is None else _format(out_dtype),
-        layout=_letter(left[1]) + _letter(right[1]),
+        library=library,
         allow_tf32=allow_tf32,
-        bias=bias is not None,
-        scales=scales,
+        out_dtype=out_dtype,
+        scale_a=scale_a,
+        scale_b=scale_b,
         use_fast_accum=use_fast_accum,
         nearest=nearest,
+        threads=threads,
+        stacklevel=5,
     )
-    choice = call.choice(4)
-    plan = _core.chosen_plan(library, choice.kernel, choice.slices, choice.output, operands)
-    d = np.empty((m, n), dtype_of(plan.output))
-    product_into(d, plan, operands, threads)
     result = like((a, b, bias, scale_a, scale_b), d)
     return (result, choice) if return_choice else result

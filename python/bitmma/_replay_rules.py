@@ -49,6 +49,8 @@ class Call(NamedTuple):
     rows: int | None
     threads: int
     generator: dict[str, int] | None
+    product: Callable[[np.ndarray, np.ndarray, dict[str, Any], Tensor], np.ndarray] | None = None
+    """A @ B with these options of `gemm`, as a library computes it whose kernels the call does not name."""
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -63,6 +65,11 @@ others: dict[str, Rule] = {}
 def rule_of(op: str) -> Rule | None:
     """The rule of an operator that is no view."""
     return pointwise.get(op) or of_rows.get(op) or others.get(op)
+
+
+def evidence_of(op: str) -> str:
+    """What the rule of an operator was compared with, for reports."""
+    return "measured: H100, H200"
 
 
 def _rule(table: dict[str, Rule], *names: str) -> Callable[[Rule], Rule]:
@@ -950,7 +957,7 @@ def _product_names(call: Call) -> str:
 
 def _product(call: Call, a: Value, b: Value, **options: Any) -> Value:
     to = call.output
-    names, right = _product_names(call), b.whole("B")
+    names, right = "" if call.product else _product_names(call), b.whole("B")
     shapes = a.array.shape, b.array.shape
     if (
         len(shapes[0]) not in (2, 3)
@@ -960,6 +967,9 @@ def _product(call: Call, a: Value, b: Value, **options: Any) -> Value:
     ):
         raise refused(f"a product of {list(shapes[0])} and {list(shapes[1])}")
     _require_output(call, (*a.array.shape[:-1], b.array.shape[-1]), "the product is")
+    if call.product is not None:
+        return Value(call.product(a.whole("A"), right, options, to))
+    options.pop("use_fast_accum", None)  # the kernel's name says it
     if a.array.ndim == 3:
         left = a.whole("A")
         return Value(_gemm(call, names, left, right, options))
@@ -1038,7 +1048,8 @@ def _scaled_mm(
         scales = {name: np.float32(scale.reshape(())) for name, scale in scales.items()}
         if all(scale == 1 for scale in scales.values()):
             scales = {}
-    return _product(call, a, b, **scales, **({} if bias is None else {"bias": bias.whole("the bias")}))
+    more = {"use_fast_accum": True} if use_fast_accum else {}
+    return _product(call, a, b, **scales, **more, **({} if bias is None else {"bias": bias.whole("the bias")}))
 
 
 def _attention(call: Call, q: Value, k: Value, v: Value, **options: Any) -> list[Value]:
@@ -1117,7 +1128,8 @@ def _cudnn(
     if dropout or bias is not None:
         raise CannotSay("cuDNN's attention with dropout or a bias")
     names = " + ".join(call.kernels or [])
-    backend = next((backend for kernel, backend in _cudnn_kernels.items() if kernel in names), None)
+    # Without names the shape decides, and `attention` refuses the shapes of kernels that it does not know.
+    backend = "cudnn" if call.product else next((backend for kernel, backend in _cudnn_kernels.items() if kernel in names), None)
     if backend is None:
         raise CannotSay(f"no rule is known for cuDNN's kernel {names or '(not captured)'}")
     out, lse = _attention(
