@@ -476,15 +476,32 @@ def _of_whole_numbers(name: str, arrays: list[np.ndarray]) -> np.ndarray:
     return made
 
 
+def _scaled(call: Call, name: str, x: Any, y: Any, alpha: Number) -> Value:
+    """x + alpha * y, or x - alpha * y, rounded once."""
+    to, values = call.output, [_value(x), _value(y)]
+    _require_shape(values, to)
+    tensors = [operand for operand in (x, y) if isinstance(operand, Value)]
+    if (
+        name not in ("add", "sub")
+        or _is_whole(to.dtype)
+        or to.dtype == np.float64
+        or any(tensor.array.dtype != to.dtype or tensor.known is not None for tensor in tensors)
+    ):
+        raise CannotSay(f"{name} with alpha = {alpha}")
+    wide = [np.ascontiguousarray(np.broadcast_to(value.array.astype(np.float32), to.shape)) for value in values]
+    scale = np.float32(alpha if name == "add" else -alpha)
+    made = functions.fma(np.full(to.shape, scale), wide[1], wide[0])
+    return Value(_rounded(made, to.dtype))
+
+
 def _binary(name: str) -> Rule:
     def rule(call: Call, x: Operand, y: Operand, alpha: Number = 1) -> Value:
         if alpha != 1:
-            raise CannotSay(f"{name} with alpha = {alpha}")
+            return _scaled(call, name, x, y, alpha)
         if name == "div" and not isinstance(y, Value) and not _is_whole(call.output.dtype):
-            # On CUDA a tensor is multiplied by the reciprocal of a number.
-            kind = np.float64 if call.output.dtype == np.float64 else np.float32
+            # On CUDA a tensor is multiplied by the reciprocal of a number, which is computed in float64.
             with np.errstate(all="ignore"):
-                inverse = kind(1) / kind(y)
+                inverse = np.float64(1) / np.float64(y)
             return _arithmetic(call, "mul", x, inverse)
         return _arithmetic(call, name, x, y)
 
@@ -787,6 +804,10 @@ def _reduction(name: str) -> Rule:
         if dims is None or dims == []:
             total = function(np.ascontiguousarray(x.whole("its input")), None, dtype=to.dtype.type)
             return _shaped(Value(np.asarray(total)), to)
+        axes = sorted(axes_of(dims, x.array.ndim))
+        if axes == list(range(len(axes))) and len(axes) < x.array.ndim and x.known is None and x.array.size:
+            matrix = np.ascontiguousarray(x.array).reshape(math.prod(x.array.shape[: len(axes)]), -1)
+            return _shaped(Value(function(matrix, 0, dtype=to.dtype.type, threads=call.threads)), to)
         _require_last(x, dims)
         made = _by_rows(
             call,
@@ -898,8 +919,15 @@ def _rms_norm(call: Call, x: Value, shape: list[int], weight: Value | None, eps:
     if eps is None and x.array.dtype != np.float32:
         raise CannotSay("rms_norm without eps of 16-bit numbers")
     epsilon = float(np.finfo(np.float32).eps) if eps is None else eps
-    made = _by_rows(call, x, lambda rows, at, whole: [operators.rms_norm(rows, w, epsilon, threads=call.threads)])
-    return [_shaped(made[0], call.output), None]
+
+    def compute(rows: np.ndarray, at: list[int], whole: int) -> list[np.ndarray]:
+        out, rstd = operators.rms_norm_with_deviation(rows, w, epsilon, call.threads)
+        return [out, rstd]
+
+    out, rstd = _by_rows(call, x, compute)
+    # Captures compare the first output alone: the second one was recorded on an H200 only.
+    to = call.outputs[1] if call.product and len(call.outputs) > 1 else None
+    return [_shaped(out, call.output), None if to is None else _shaped(rstd, to)]
 
 
 @_rule(others, "aten.nonzero.default")

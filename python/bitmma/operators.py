@@ -499,6 +499,12 @@ def _rms_norm(
     )
 
 
+def rms_norm_with_deviation(x: np.ndarray, weight: np.ndarray | None, eps: float, threads: int) -> Any:
+    """(out, 1 / root mean square of each row)."""
+    out, _, rstd = _norm(x, weight, None, eps, True, threads)
+    return out, rstd
+
+
 Dims = int | tuple[int, ...] | list[int] | None
 
 

@@ -28,7 +28,7 @@ from torch.utils._python_dispatch import (
     _get_current_dispatch_mode_stack,
 )
 
-from . import _replay_rules as rules
+from . import _replay_rules as rules, _training_rules  # noqa: F401 - adds its rules to the tables
 from ._arguments import flag_of, public, text
 from ._arrays import to_numpy
 from ._captured import CannotSay, Differs, Tensor, Value, dtypes
@@ -118,7 +118,6 @@ _known_gaps = {
         "torch.backends.mha.set_fastpath_enabled(False), here and on the GPU",
     ),
     "aten.convolution.default": ("no rule is known for cuDNN's convolutions", ""),
-    "aten.embedding_dense_backward.default": ("the GPU adds the gradients of equal indices in no fixed order", ""),
 }
 
 # Reductions of which no rule knows another layout than the contiguous one.
@@ -522,7 +521,7 @@ class Gpu(TorchDispatchMode):
                 raise _Refused(f"a tensor of {tensor.layout}, {tensor.device}, {tensor.dtype}", "a real CPU tensor")
 
     def _computed(self, func: Any, name: str, args: Any, kwargs: Any, tensors: list[torch.Tensor]) -> Any:
-        if func.is_view or name in _moved:
+        if func.is_view or name in _moved or name in rules.views:
             return func(*args, **kwargs)
         if name in _known_gaps:
             raise _Refused(*_known_gaps[name])
