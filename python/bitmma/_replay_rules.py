@@ -69,7 +69,8 @@ def rule_of(op: str) -> Rule | None:
 
 def evidence_of(op: str) -> str:
     """What the rule of an operator was compared with, for reports."""
-    return "measured: H100, H200"
+    rule = rule_of(op)
+    return "measured: H200" if getattr(rule, "__module__", "").endswith("_training_rules") else "measured: H100, H200"
 
 
 def _rule(table: dict[str, Rule], *names: str) -> Callable[[Rule], Rule]:
@@ -840,6 +841,8 @@ def _amax(call: Call, x: Value, dims: int | list[int], keepdim: bool = False) ->
 def _argmax(call: Call, x: Value, dim: int | None = None, keepdim: bool = False) -> Value:
     if dim is None:
         x = Value(x.whole("its input").reshape(1, x.array.size))
+    elif x.known is None and x.array.ndim:  # the first of equal numbers, in any order
+        x = Value(np.moveaxis(x.array, axis_of(dim, x.array.ndim), -1))
     else:
         _require_last(x, dim)
     made = _by_rows(call, x, lambda rows, at, whole: [operators.argmax(rows, -1, threads=call.threads)])

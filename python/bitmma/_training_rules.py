@@ -29,7 +29,6 @@ from ._replay_rules import (
 )
 
 f32 = np.float32
-H200 = "measured: H200"
 
 
 def _fma(a: Any, b: Any, c: Any) -> np.ndarray:
@@ -294,6 +293,15 @@ def _foreach(name: str) -> Rule:
         return made
 
     return rule
+
+
+@_rule(others, "aten._foreach_add.Tensor")
+def _foreach_add_tensor(call: Call, x: list[Value], y: Value, alpha: Number = 1) -> list[Value | None]:
+    """The counters of steps of optimizers."""
+    if alpha != 1 or y.array.ndim:
+        raise CannotSay("a list and a tensor with alpha or dimensions")
+    made: list[Value | None] = _foreach("add.Scalar")(call, x, float(y.whole("the number")))
+    return made
 
 
 others |= {f"aten._foreach_{name}": _foreach(name) for name in _of_lists}

@@ -104,7 +104,8 @@ _moved = {f"aten.{name}" for name in """
     logical_xor.default any.default any.dim all.default all.dim constant_pad_nd.default nonzero.default
     repeat_interleave.self_int masked_select.default resize.default set.source_Tensor unfold.default
     slice_backward.default select_backward.default _reshape_copy.default slice_scatter.default
-    select_scatter.default
+    select_scatter.default sgn.default sign.default floor.default ceil.default trunc.default round.default
+    expand_copy.default view_copy.default t_copy.default permute_copy.default
 """.split()} | {f"aten.{name}.{form}" for name in "eq ne lt le gt ge".split() for form in ("Tensor", "Scalar")}  # fmt: skip
 
 # What a GPU runs instead of what the CPU runs, or random numbers; with the reason.
@@ -118,6 +119,9 @@ _known_gaps = {
         "torch.backends.mha.set_fastpath_enabled(False), here and on the GPU",
     ),
     "aten.convolution.default": ("no rule is known for cuDNN's convolutions", ""),
+    "aten._scaled_dot_product_flash_attention_backward.default": ("the gradient of q is added by atomics", ""),
+    "aten._scaled_dot_product_efficient_attention_backward.default": ("the gradient of q is added by atomics", ""),
+    "aten._scaled_dot_product_cudnn_attention_backward.default": ("no rule is known for cuDNN's gradients", ""),
 }
 
 # Reductions of which no rule knows another layout than the contiguous one.
@@ -399,6 +403,92 @@ def _attention(
         return plain(q, k, v, mask, dropout, is_causal, scale=scale, enable_gqa=enable_gqa)
 
 
+# ---------------------------------------------------------------------------------------------------------------------
+# Attention of a GPU as the CPU computes it, for `strict=False`
+
+
+def _scores(q: Any, k: Any, bias: Any, is_causal: bool, scale: float | None) -> Any:
+    scores = q.float() @ k.float().transpose(-1, -2) * (q.shape[-1] ** -0.5 if scale is None else scale)
+    if bias is not None:
+        scores = scores + bias.float()
+    if is_causal:
+        scores = scores.masked_fill(torch.ones(scores.shape[-2:], dtype=torch.bool).tril().logical_not(), -math.inf)
+    return scores
+
+
+def _grouped(k: Any, heads: int) -> Any:
+    return k.repeat_interleave(heads // k.shape[1], 1)
+
+
+def _attention_of_cpu(operator: Any, q: Any, k: Any, v: Any, bias: Any, is_causal: bool, scale: Any, args: Any) -> Any:
+    scores = _scores(q, _grouped(k, q.shape[1]), bias, is_causal, scale)
+    out = (torch.softmax(scores, -1) @ _grouped(v, q.shape[1]).float()).to(q.dtype)
+    made = [_unknown(item) for item in operator(*pytree.tree_map(_on_meta, (q, k, v, *args)))]
+    return (out, *made[1:])
+
+
+def _flash_of_cpu(
+    q: Any, k: Any, v: Any, dropout: float = 0.0, is_causal: bool = False, debug: bool = False, *, scale: Any = None
+) -> Any:
+    operator = aten._scaled_dot_product_flash_attention.default
+    return _attention_of_cpu(operator, q, k, v, None, is_causal, scale, ())
+
+
+def _biased_of_cpu(operator: Any) -> Callable[..., Any]:
+    def compute(
+        q: Any,
+        k: Any,
+        v: Any,
+        bias: Any,
+        needs_lse: bool,
+        dropout: float = 0.0,
+        is_causal: bool = False,
+        *debug: bool,
+        scale: Any = None,
+    ) -> Any:
+        return _attention_of_cpu(operator, q, k, v, bias, is_causal, scale, (bias, needs_lse))
+
+    return compute
+
+
+def _gradients_of_cpu(grad: Any, q: Any, k: Any, v: Any, bias: Any, is_causal: bool, scale: Any) -> Any:
+    factor = q.shape[-1] ** -0.5 if scale is None else scale
+    keys, values = _grouped(k, q.shape[1]).float(), _grouped(v, q.shape[1]).float()
+    p, upstream = torch.softmax(_scores(q, keys, bias, is_causal, scale), -1), grad.float()
+    of_p = upstream @ values.transpose(-1, -2)
+    of_scores = p * (of_p - (of_p * p).sum(-1, keepdim=True))
+    of_q = of_scores @ keys * factor
+    of_k, of_v = of_scores.transpose(-1, -2) @ q.float() * factor, p.transpose(-1, -2) @ upstream
+    groups = q.shape[1] // k.shape[1]
+    of_k, of_v = (t.unflatten(1, (k.shape[1], groups)).sum(2) for t in (of_k, of_v))
+    return of_q.to(q.dtype), of_k.to(k.dtype), of_v.to(v.dtype)
+
+
+def _flash_backward_of_cpu(grad: Any, q: Any, k: Any, v: Any, *args: Any, scale: Any = None) -> Any:
+    return _gradients_of_cpu(grad, q, k, v, None, args[7], scale)
+
+
+def _cudnn_backward_of_cpu(grad: Any, q: Any, k: Any, v: Any, *args: Any, scale: Any = None) -> Any:
+    return _gradients_of_cpu(grad, q, k, v, args[4], args[10], scale)
+
+
+def _efficient_backward_of_cpu(grad: Any, q: Any, k: Any, v: Any, bias: Any, *args: Any, scale: Any = None) -> Any:
+    return (*_gradients_of_cpu(grad, q, k, v, bias, args[6] if len(args) > 6 else False, scale), None)
+
+
+_of_cpu: dict[str, Callable[..., Any]] = {
+    f"aten._scaled_dot_product_{name}.default": function
+    for name, function in (
+        ("flash_attention", _flash_of_cpu),
+        ("efficient_attention", _biased_of_cpu(aten._scaled_dot_product_efficient_attention.default)),
+        ("cudnn_attention", _biased_of_cpu(aten._scaled_dot_product_cudnn_attention.default)),
+        ("flash_attention_backward", _flash_backward_of_cpu),
+        ("efficient_attention_backward", _efficient_backward_of_cpu),
+        ("cudnn_attention_backward", _cudnn_backward_of_cpu),
+    )
+}
+
+
 class _Overrides:
     """Kernels of AutogradCPU while a block is entered, for blocks of this thread alone."""
 
@@ -504,7 +594,10 @@ class Gpu(TorchDispatchMode):
         short = name.removeprefix("aten.").removesuffix(".default")
         self.used.inexact[short] += 1
         self.used.reasons.setdefault(short, Counter())[why] += 1
-        return func(*args, **kwargs)
+        try:
+            return _of_cpu.get(str(func), func)(*args, **kwargs)
+        except NotImplementedError:
+            raise refuse(name, why, f"an operator that a CPU has, or whose bits on an {self.target} are known") from None
 
     def _require_settings(self, tensors: list[torch.Tensor]) -> None:
         """What changes the kernels of a GPU and is not modelled."""
@@ -545,16 +638,13 @@ class Gpu(TorchDispatchMode):
         if isinstance(made, torch.Tensor):
             made = [made]
         if written:
-            for tensor, value in zip(written, made, strict=False):
-                if isinstance(tensor, (list, tuple)):
-                    for part, item in zip(tensor, value, strict=True):
-                        part.copy_(item)
-                else:
-                    if "out" in kwargs and tensor.shape != value.shape:
-                        tensor.resize_(value.shape)
-                    tensor.copy_(value)
-            returned = [item for item in schema.returns]
-            if not returned:
+            # Operators on lists write one list.
+            targets = written[0] if isinstance(written[0], (list, tuple)) else written
+            for tensor, value in zip(targets, made, strict=True):
+                if "out" in kwargs and tensor.shape != value.shape:
+                    tensor.resize_(value.shape)
+                tensor.copy_(value)
+            if not schema.returns:
                 return None
             return written[0] if len(written) == 1 else tuple(written)
         if len(schema.returns) == 1 and str(schema.returns[0].type) == "Tensor":
