@@ -22,7 +22,7 @@ from record_torch_mode import cases, summary
 
 
 def checked(prepare, entry, target, nearest):
-    """"equal", "differ" or "refused", why, and what was used."""
+    """ "equal", "differ" or "refused", why, and what was used."""
     run = prepare("cpu")
     try:
         with bitmma.torch.gpu(target, nearest=nearest) as used:
@@ -30,9 +30,7 @@ def checked(prepare, entry, target, nearest):
     except bitmma.Error as error:
         return "refused", str(error).partition("\n")[0], None
     outputs = [summary(out) for out in made]
-    wrong = [
-        i for i, (out, recorded) in enumerate(zip(outputs, entry["outputs"], strict=True)) if out != recorded
-    ]
+    wrong = [i for i, (out, recorded) in enumerate(zip(outputs, entry["outputs"], strict=True)) if out != recorded]
     if not wrong:
         return "equal", "", used
     out, recorded = outputs[wrong[0]], entry["outputs"][wrong[0]]
@@ -66,7 +64,7 @@ def main():
         if "refused" in entry or not entry["repeats"] or not name.startswith(options.only):
             continue
         begun = time.time()
-        verdict, why, used = checked(prepare, entry, target, options.nearest)
+        verdict, why, _ = checked(prepare, entry, target, options.nearest)
         rows.setdefault(name, collections.Counter())[verdict] += 1
         if verdict == "refused":
             reasons[why.partition("(")[0] + ": " + why.rpartition("no bits of an ")[2][:90]] += 1

@@ -9,8 +9,8 @@ Needs PyTorch and a GPU, but not bitmma. A recording holds seeds and, of each ou
   record_torch_mode.py -o recorded.json --calls 1000 --seed 2
   record_torch_mode.py --list                         the names of the models
 
-A model runs forward, and then one step of training: loss, gradients, and a step of SGD or AdamW with foreach=True, which
-is PyTorch's default on a GPU.
+A model runs forward, and then one step of training: loss, gradients, and a step of SGD or AdamW with foreach=True, as
+PyTorch does by default on a GPU.
 """
 
 import argparse
@@ -144,7 +144,11 @@ def drawn(count, seed):
         elif kind == "moves":
             call |= {"shape": [batch, tokens, width]}
         else:
-            call |= {"grad": False, "shape": [chosen.choice([10, 1000, 65536])], "name": chosen.choice(list(OPTIMIZERS))}
+            call |= {
+                "grad": False,
+                "shape": [chosen.choice([10, 1000, 65536])],
+                "name": chosen.choice(list(OPTIMIZERS)),
+            }
         yield call
 
 
@@ -386,7 +390,12 @@ def language(make, dtype, batch, length, optimizer):
         model = filled(make(), seed, dtype, device)
         tokens, targets = tokens_of(t, batch, length)
         more = (turns_of(length, model.size, TYPES[dtype], device),) if isinstance(model, Llama) else ()
-        return model, (tokens, *more), lambda out: F.cross_entropy(out.view(-1, out.shape[-1]).float(), targets), optimizer
+        return (
+            model,
+            (tokens, *more),
+            lambda out: F.cross_entropy(out.view(-1, out.shape[-1]).float(), targets),
+            optimizer,
+        )
 
     return prepare
 

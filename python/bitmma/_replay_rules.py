@@ -805,9 +805,9 @@ def _reduction(name: str) -> Rule:
         if dims is None or dims == []:
             total = function(np.ascontiguousarray(x.whole("its input")), None, dtype=to.dtype.type)
             return _shaped(Value(np.asarray(total)), to)
-        axes = sorted(axes_of(dims, x.array.ndim))
-        if axes == list(range(len(axes))) and len(axes) < x.array.ndim and x.known is None and x.array.size:
-            matrix = np.ascontiguousarray(x.array).reshape(math.prod(x.array.shape[: len(axes)]), -1)
+        first = sorted(axes_of(dims, x.array.ndim))
+        if first == list(range(len(first))) and len(first) < x.array.ndim and x.known is None and x.array.size:
+            matrix = np.ascontiguousarray(x.array).reshape(math.prod(x.array.shape[: len(first)]), -1)
             return _shaped(Value(function(matrix, 0, dtype=to.dtype.type, threads=call.threads)), to)
         _require_last(x, dims)
         made = _by_rows(
@@ -1160,7 +1160,11 @@ def _cudnn(
         raise CannotSay("cuDNN's attention with dropout or a bias")
     names = " + ".join(call.kernels or [])
     # Without names the shape decides, and `attention` refuses the shapes of kernels that it does not know.
-    backend = "cudnn" if call.product else next((backend for kernel, backend in _cudnn_kernels.items() if kernel in names), None)
+    backend = (
+        "cudnn"
+        if call.product
+        else next((backend for kernel, backend in _cudnn_kernels.items() if kernel in names), None)
+    )
     if backend is None:
         raise CannotSay(f"no rule is known for cuDNN's kernel {names or '(not captured)'}")
     out, lse = _attention(

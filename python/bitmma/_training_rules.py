@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from . import math as functions, operators
-from ._captured import CannotSay, Value
-from ._replay_arguments import Number, Rule, axis_of, broadcast, indices_of, refused
+from ._captured import CannotSay, Tensor, Value
+from ._replay_arguments import Number, Rule, broadcast, indices_of, refused
 from ._replay_rules import (
     Call,
     _is_whole,
@@ -156,9 +156,7 @@ def _clipped(x: np.ndarray, low: float, high: float) -> np.ndarray:
     return np.minimum(np.maximum(x, f32(low)), f32(high))
 
 
-def _leaky_relu_backward(
-    dtype: np.dtype, grad: np.ndarray, x: np.ndarray, slope: float, is_result: bool
-) -> np.ndarray:
+def _leaky_relu_backward(dtype: np.dtype, grad: np.ndarray, x: np.ndarray, slope: float, is_result: bool) -> np.ndarray:
     return np.where(x > 0, grad, grad * f32(slope))
 
 
@@ -288,7 +286,8 @@ def _foreach(name: str) -> Rule:
             if len({value.array.shape for value in operands}) != 1:
                 raise CannotSay("lists of tensors that broadcast")
             scalars = [number[i] if isinstance(number, list) else number for number in numbers]
-            of_one = call._replace(output=call.output._replace(shape=operands[0].array.shape, dtype=dtypes.copy().pop()))
+            first = operands[0].array
+            of_one = call._replace(output=Tensor(first.dtype, first.shape))
             made.append(_elements(function, tensors)(of_one, *operands, *scalars, **options))
         return made
 
@@ -338,17 +337,17 @@ def _block_sum(threads: np.ndarray) -> np.ndarray:
 
 def _block_sum_in_order(threads: np.ndarray) -> np.ndarray:
     """Of the threads of a block: those of each warp in order, then the warps in order."""
-    lanes = threads.reshape(*threads.shape[:-1], -1, 32)
-    warps = np.zeros(lanes.shape[:-1], f32)
+    lanes: Any = threads.reshape(*threads.shape[:-1], -1, 32)
+    warps: Any = np.zeros(lanes.shape[:-1], f32)
     for i in range(32):
         warps = warps + lanes[..., i]
-    total = np.zeros(warps.shape[:-1], f32)
+    total: Any = np.zeros(warps.shape[:-1], f32)
     for i in range(warps.shape[-1]):
         total = total + warps[..., i]
-    return total
+    return np.asarray(total)
 
 
-def _strided(totals: np.ndarray, terms: np.ndarray) -> np.ndarray:
+def _strided(totals: Any, terms: Any) -> np.ndarray:
     """Adds to the totals of threads [..., threads] the terms [..., n] in the order of the threads, again and again."""
     threads = totals.shape[-1]
     for first in range(0, terms.shape[-1], threads):
@@ -379,18 +378,19 @@ def _sum_of_long_rows(terms: np.ndarray, size: int) -> np.ndarray:
         return _block_sum(totals)
     sums = np.zeros(rows, f32)
     for row in range(rows):
-        totals, rest = np.zeros(threads, f32), terms[row]
+        of_row: Any = np.zeros(threads, f32)
+        rest = terms[row]
         shift = row * columns * size % 16 // size
         if shift:  # the elements before a multiple of 16 bytes
             head = rest[: threads - shift]
-            totals[shift : shift + len(head)] += head
+            of_row[shift : shift + len(head)] += head
             rest = rest[threads - shift :]
         whole = len(rest) - len(rest) % (vector * threads)
         vectors = rest[:whole].reshape(-1, threads, vector)
         for part in vectors:
             for i in range(vector):
-                totals += part[:, i]
-        sums[row] = _block_sum_in_order(_strided(totals, rest[whole:]))
+                of_row += part[:, i]
+        sums[row] = _block_sum_in_order(_strided(of_row, rest[whole:]))
     return sums
 
 

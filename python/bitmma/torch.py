@@ -12,21 +12,15 @@ rule raise Error, or run as CPU code and are counted if `strict=False`. docs/tor
 
 from __future__ import annotations
 
-import math
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 import torch.utils._pytree as pytree
-from torch.utils._python_dispatch import (
-    TorchDispatchMode,
-    _disable_current_modes,
-    _get_current_dispatch_mode_stack,
-)
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import _replay_rules as rules, _training_rules  # noqa: F401 - adds its rules to the tables
 from ._arguments import flag_of, public, text
@@ -35,6 +29,7 @@ from ._captured import CannotSay, Differs, Tensor, Value, dtypes
 from ._errors import Error, printable, refuse, shown, threads_of
 from ._matmul import chosen_product
 from ._replay_arguments import bound
+from ._torch_overrides import of_cpu, on_meta, overrides, replaced, unknown
 
 __all__ = ["Gpu", "Used", "gpu"]
 
@@ -106,7 +101,8 @@ _moved = {f"aten.{name}" for name in """
     slice_backward.default select_backward.default _reshape_copy.default slice_scatter.default
     select_scatter.default sgn.default sign.default floor.default ceil.default trunc.default round.default
     expand_copy.default view_copy.default t_copy.default permute_copy.default
-""".split()} | {f"aten.{name}.{form}" for name in "eq ne lt le gt ge".split() for form in ("Tensor", "Scalar")}  # fmt: skip
+""".split()}  # fmt: skip
+_moved |= {f"aten.{name}.{form}" for name in "eq ne lt le gt ge".split() for form in ("Tensor", "Scalar")}
 
 # What a GPU runs instead of what the CPU runs, or random numbers; with the reason.
 _known_gaps = {
@@ -173,12 +169,6 @@ def _tensor(array: np.ndarray, dtype: torch.dtype) -> torch.Tensor:
     return torch.from_numpy(array)
 
 
-def _on_meta(value: Any) -> Any:
-    if isinstance(value, torch.Tensor):
-        return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="meta")
-    return torch.device("meta") if isinstance(value, torch.device) else value
-
-
 def _argument(value: Any) -> Any:
     """An argument as a rule takes it."""
     if isinstance(value, torch.Tensor):
@@ -209,14 +199,6 @@ def _laid_out(array: np.ndarray, output: Any) -> torch.Tensor:
     return strided.copy_(made)
 
 
-def _unknown(output: Any) -> Any:
-    """A result that no rule gives: NaN, so that no number comes of it."""
-    if not isinstance(output, torch.Tensor):
-        return output
-    made = torch.empty_strided(output.shape, output.stride(), dtype=output.dtype)
-    return made.fill_(math.nan if made.is_floating_point() else 0)
-
-
 def _require_dense(operand: np.ndarray) -> None:
     """Raises CannotSay for a matrix with gaps between its rows or columns: the recorded ones have none."""
     size = operand.dtype.itemsize
@@ -238,296 +220,6 @@ def _is_compiled() -> bool:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Operators that PyTorch replaces by others on a CPU before the mode sees them
-
-
-def _active() -> Any:
-    """The innermost mode of this thread, or None."""
-    return next((mode for mode in reversed(_get_current_dispatch_mode_stack()) if isinstance(mode, Gpu)), None)
-
-
-def _call(operator: Any, *args: Any) -> Any:
-    """An operator that has no kernel of the CPU, by its rule."""
-    mode = _active()
-    if mode is None:
-        raise refuse("backward", f"outside of the block that computed {operator}", "inside of it")
-    with _disable_current_modes():
-        return mode.run(operator, args, {})
-
-
-_halves = (torch.float16, torch.bfloat16)
-
-
-def _softmax(x: Any, dim: int, dtype: Any = None) -> Any:
-    """The CPU converts the input first."""
-    if dtype == torch.float32 and x.dtype in _halves:
-        return aten._softmax(x, dim, True)
-    return aten.softmax.int.decompose(x, dim, dtype)
-
-
-def _log_softmax(x: Any, dim: int, dtype: Any = None) -> Any:
-    if dtype == torch.float32 and x.dtype in _halves:
-        return aten._log_softmax(x, dim, True)
-    return aten.log_softmax.int.decompose(x, dim, dtype)
-
-
-class _RmsNorm(torch.autograd.Function):
-    """The operator of a GPU, which has no kernel of the CPU, and its backward pass."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Any, shape: Any, weight: Any, eps: float) -> Any:
-        out, rstd = _call(aten._fused_rms_norm.default, x, shape, weight, eps)
-        ctx.save_for_backward(x, rstd, weight)
-        ctx.shape = shape
-        return out
-
-    @staticmethod
-    def backward(ctx: Any, grad: Any) -> Any:
-        x, rstd, weight = ctx.saved_tensors
-        mask = [ctx.needs_input_grad[0], weight is not None and ctx.needs_input_grad[2]]
-        grads = _call(aten._fused_rms_norm_backward.default, grad, x, ctx.shape, rstd, weight, mask)
-        return grads[0] if mask[0] else None, None, grads[1] if mask[1] else None, None
-
-
-def _rms_norm(x: Any, shape: Any, weight: Any = None, eps: float | None = None) -> Any:
-    if weight is not None and weight.dtype != x.dtype:
-        return aten.rms_norm.default.decompose(x, shape, weight, eps)
-    return _RmsNorm.apply(x, list(shape), weight, float(np.finfo(np.float32).eps) if eps is None else eps)
-
-
-class Attention(NamedTuple):
-    """A call of scaled_dot_product_attention, as far as it decides the kernel."""
-
-    dtype: torch.dtype
-    heads: int
-    kv_heads: int
-    queries: int
-    keys: int
-    head_size: int
-    value_size: int
-    is_causal: bool
-    has_mask: bool
-
-
-def _can_cudnn(call: Attention) -> bool:
-    return call.dtype in _halves and call.head_size <= 256 and call.head_size % 8 == 0 and call.keys > 1
-
-
-def _can_flash(call: Attention) -> bool:
-    return (
-        call.dtype in _halves
-        and not call.has_mask
-        and call.head_size <= 256
-        and (not call.is_causal or call.queries == call.keys)
-    )
-
-
-def _can_efficient(call: Attention) -> bool:
-    return call.heads == call.kv_heads and call.head_size % (8 if call.dtype in _halves else 4) == 0
-
-
-_cuda = torch.backends.cuda
-_kernels_of_attention: list[tuple[str, Callable[[], bool], Callable[[Attention], bool]]] = [
-    ("cudnn", _cuda.cudnn_sdp_enabled, _can_cudnn),
-    ("flash", _cuda.flash_sdp_enabled, _can_flash),
-    ("efficient", _cuda.mem_efficient_sdp_enabled, _can_efficient),
-    ("math", _cuda.math_sdp_enabled, lambda call: True),
-]
-
-
-def attention_kernel(call: Attention) -> str:
-    """The kernel of PyTorch 2.11 with cuDNN 9.19 on an H100 or H200: "cudnn", "flash", "efficient" or "math". It honours
-    torch.nn.attention.sdpa_kernel."""
-    for name, is_enabled, can in _kernels_of_attention:
-        if is_enabled() and can(call):
-            return name
-    raise refuse("scaled_dot_product_attention", str(call), "a call for which an enabled backend has a kernel")
-
-
-def _attention(
-    q: Any,
-    k: Any,
-    v: Any,
-    mask: Any = None,
-    dropout: float = 0.0,
-    is_causal: bool = False,
-    *,
-    scale: float | None = None,
-    enable_gqa: bool = False,
-) -> Any:
-    plain = aten.scaled_dot_product_attention.default.decompose
-    if q.dim() != 4 or k.dim() != 4 or v.dim() != 4:
-        raise Error(
-            [
-                refuse(
-                    "q, k, v",
-                    f"{q.dim()}, {k.dim()} and {v.dim()} dimensions",
-                    "four dimensions: a GPU computes others as separate products",
-                    "unsqueeze(0) has four",
-                ).violations[0]
-            ]
-        )
-    call = Attention(
-        q.dtype,
-        q.shape[1],
-        k.shape[1],
-        q.shape[2],
-        k.shape[2],
-        q.shape[3],
-        v.shape[3],
-        is_causal,
-        mask is not None,
-    )
-    kernel = attention_kernel(call)
-    if mask is not None and mask.dtype == torch.bool:
-        minus = torch.full((), -math.inf, dtype=q.dtype)
-        mask = torch.where(mask, torch.zeros((), dtype=q.dtype), minus)
-    needs_lse = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (q, k, v))
-    if kernel == "cudnn":
-        return aten._scaled_dot_product_cudnn_attention(
-            q, k, v, mask, needs_lse, dropout, is_causal, False, scale=scale
-        )[0]
-    if kernel == "flash":
-        size = q.shape[3]
-        scale = 1 / math.sqrt(size) if scale is None else scale
-        pad = -size % 8
-        if pad:
-            q, k, v = (torch.nn.functional.pad(tensor, (0, pad)) for tensor in (q, k, v))
-        out = aten._scaled_dot_product_flash_attention(q, k, v, dropout, is_causal, False, scale=scale)[0]
-        return out[..., :size] if pad else out
-    if kernel == "efficient":
-        return aten._scaled_dot_product_efficient_attention(
-            q, k, v, mask, needs_lse, dropout, is_causal, scale=scale
-        )[0]
-    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
-        return plain(q, k, v, mask, dropout, is_causal, scale=scale, enable_gqa=enable_gqa)
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Attention of a GPU as the CPU computes it, for `strict=False`
-
-
-def _scores(q: Any, k: Any, bias: Any, is_causal: bool, scale: float | None) -> Any:
-    scores = q.float() @ k.float().transpose(-1, -2) * (q.shape[-1] ** -0.5 if scale is None else scale)
-    if bias is not None:
-        scores = scores + bias.float()
-    if is_causal:
-        scores = scores.masked_fill(torch.ones(scores.shape[-2:], dtype=torch.bool).tril().logical_not(), -math.inf)
-    return scores
-
-
-def _grouped(k: Any, heads: int) -> Any:
-    return k.repeat_interleave(heads // k.shape[1], 1)
-
-
-def _attention_of_cpu(operator: Any, q: Any, k: Any, v: Any, bias: Any, is_causal: bool, scale: Any, args: Any) -> Any:
-    scores = _scores(q, _grouped(k, q.shape[1]), bias, is_causal, scale)
-    out = (torch.softmax(scores, -1) @ _grouped(v, q.shape[1]).float()).to(q.dtype)
-    made = [_unknown(item) for item in operator(*pytree.tree_map(_on_meta, (q, k, v, *args)))]
-    return (out, *made[1:])
-
-
-def _flash_of_cpu(
-    q: Any, k: Any, v: Any, dropout: float = 0.0, is_causal: bool = False, debug: bool = False, *, scale: Any = None
-) -> Any:
-    operator = aten._scaled_dot_product_flash_attention.default
-    return _attention_of_cpu(operator, q, k, v, None, is_causal, scale, ())
-
-
-def _biased_of_cpu(operator: Any) -> Callable[..., Any]:
-    def compute(
-        q: Any,
-        k: Any,
-        v: Any,
-        bias: Any,
-        needs_lse: bool,
-        dropout: float = 0.0,
-        is_causal: bool = False,
-        *debug: bool,
-        scale: Any = None,
-    ) -> Any:
-        return _attention_of_cpu(operator, q, k, v, bias, is_causal, scale, (bias, needs_lse))
-
-    return compute
-
-
-def _gradients_of_cpu(grad: Any, q: Any, k: Any, v: Any, bias: Any, is_causal: bool, scale: Any) -> Any:
-    factor = q.shape[-1] ** -0.5 if scale is None else scale
-    keys, values = _grouped(k, q.shape[1]).float(), _grouped(v, q.shape[1]).float()
-    p, upstream = torch.softmax(_scores(q, keys, bias, is_causal, scale), -1), grad.float()
-    of_p = upstream @ values.transpose(-1, -2)
-    of_scores = p * (of_p - (of_p * p).sum(-1, keepdim=True))
-    of_q = of_scores @ keys * factor
-    of_k, of_v = of_scores.transpose(-1, -2) @ q.float() * factor, p.transpose(-1, -2) @ upstream
-    groups = q.shape[1] // k.shape[1]
-    of_k, of_v = (t.unflatten(1, (k.shape[1], groups)).sum(2) for t in (of_k, of_v))
-    return of_q.to(q.dtype), of_k.to(k.dtype), of_v.to(v.dtype)
-
-
-def _flash_backward_of_cpu(grad: Any, q: Any, k: Any, v: Any, *args: Any, scale: Any = None) -> Any:
-    return _gradients_of_cpu(grad, q, k, v, None, args[7], scale)
-
-
-def _cudnn_backward_of_cpu(grad: Any, q: Any, k: Any, v: Any, *args: Any, scale: Any = None) -> Any:
-    return _gradients_of_cpu(grad, q, k, v, args[4], args[10], scale)
-
-
-def _efficient_backward_of_cpu(grad: Any, q: Any, k: Any, v: Any, bias: Any, *args: Any, scale: Any = None) -> Any:
-    return (*_gradients_of_cpu(grad, q, k, v, bias, args[6] if len(args) > 6 else False, scale), None)
-
-
-_of_cpu: dict[str, Callable[..., Any]] = {
-    f"aten._scaled_dot_product_{name}.default": function
-    for name, function in (
-        ("flash_attention", _flash_of_cpu),
-        ("efficient_attention", _biased_of_cpu(aten._scaled_dot_product_efficient_attention.default)),
-        ("cudnn_attention", _biased_of_cpu(aten._scaled_dot_product_cudnn_attention.default)),
-        ("flash_attention_backward", _flash_backward_of_cpu),
-        ("efficient_attention_backward", _efficient_backward_of_cpu),
-        ("cudnn_attention_backward", _cudnn_backward_of_cpu),
-    )
-}
-
-
-class _Overrides:
-    """Kernels of AutogradCPU while a block is entered, for blocks of this thread alone."""
-
-    of_operators: dict[Any, Callable[..., Any]] = {
-        aten.softmax.int: _softmax,
-        aten.log_softmax.int: _log_softmax,
-        aten.rms_norm.default: _rms_norm,
-        aten.scaled_dot_product_attention.default: _attention,
-    }
-
-    def __init__(self) -> None:
-        self.depth = 0
-        self.library: Any = None
-
-    def enter(self) -> None:
-        self.depth += 1
-        if self.depth == 1:
-            self.library = torch.library.Library("aten", "IMPL", "AutogradCPU")
-            for operator, function in self.of_operators.items():
-                self.library.impl(operator, self.guarded(operator, function))
-
-    def leave(self) -> None:
-        self.depth -= 1
-        if self.depth == 0:
-            self.library._destroy()
-            self.library = None
-
-    @staticmethod
-    def guarded(operator: Any, function: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*args: Any, **kwargs: Any) -> Any:
-            return function(*args, **kwargs) if _active() is not None else operator.decompose(*args, **kwargs)
-
-        return call
-
-
-_overrides = _Overrides()
-
-
-# ---------------------------------------------------------------------------------------------------------------------
 # The mode
 
 
@@ -541,19 +233,19 @@ class Gpu(TorchDispatchMode):
         self._evidence = ""
 
     def __enter__(self) -> Any:
-        _overrides.enter()
+        overrides.enter(self)
         super().__enter__()
         return self.used
 
     def __exit__(self, *error: Any) -> None:
         super().__exit__(*error)
-        _overrides.leave()
+        overrides.leave()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if func in _overrides.of_operators:
+        if func in replaced:
             with self:  # inference mode hands such operators over as they are
-                return _overrides.of_operators[func](*args, **kwargs)
+                return replaced[func](*args, **kwargs)
         if torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd"):
             with self:
                 made = func.decompose(*args, **kwargs)
@@ -595,9 +287,10 @@ class Gpu(TorchDispatchMode):
         self.used.inexact[short] += 1
         self.used.reasons.setdefault(short, Counter())[why] += 1
         try:
-            return _of_cpu.get(str(func), func)(*args, **kwargs)
+            return of_cpu.get(str(func), func)(*args, **kwargs)
         except NotImplementedError:
-            raise refuse(name, why, f"an operator that a CPU has, or whose bits on an {self.target} are known") from None
+            legal = f"an operator that a CPU has, or whose bits on an {self.target} are known"
+            raise refuse(name, why, legal) from None
 
     def _require_settings(self, tensors: list[torch.Tensor]) -> None:
         """What changes the kernels of a GPU and is not modelled."""
@@ -664,7 +357,7 @@ class Gpu(TorchDispatchMode):
                 raise CannotSay("no rule for this operator")
             func = functional
         try:
-            made = func(*pytree.tree_map(_on_meta, args), **pytree.tree_map(_on_meta, kernels))
+            made = func(*pytree.tree_map(on_meta, args), **pytree.tree_map(on_meta, kernels))
         except (NotImplementedError, RuntimeError) as error:
             raise CannotSay(f"no rule for this operator ({str(error).partition(chr(10))[0][:80]})") from None
         if written:
@@ -682,9 +375,7 @@ class Gpu(TorchDispatchMode):
         ]
         if not abouts or abouts[0] is None:
             raise CannotSay("no rule for this operator")
-        call = rules.Call(
-            abouts[0], abouts, None, 0, {"multiprocessors": 132}, None, self.threads, None, self._product
-        )
+        call = rules.Call(abouts[0], abouts, None, 0, {"multiprocessors": 132}, None, self.threads, None, self._product)
         options = {key: _argument(value) for key, value in kwargs.items() if key not in _of_memory}
         arguments = bound(rule, (call,), [_argument(value) for value in args], options)
         self._evidence = rules.evidence_of(name)
@@ -695,7 +386,7 @@ class Gpu(TorchDispatchMode):
             value = values[i] if i < len(values) else None
             if value is not None and value.known is not None and not value.known.all():
                 raise CannotSay("its results depend on the order of equal numbers")
-            made.append(_unknown(output) if value is None else _laid_out(value.array, output))
+            made.append(unknown(output) if value is None else _laid_out(value.array, output))
         return made
 
     def _product(self, a: np.ndarray, b: np.ndarray, options: dict[str, Any], to: Tensor) -> np.ndarray:
