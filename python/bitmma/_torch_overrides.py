@@ -136,8 +136,8 @@ _kernels_of_attention: list[tuple[str, Callable[[], bool], Callable[[Attention],
 
 
 def attention_kernel(call: Attention) -> str:
-    """The kernel of PyTorch 2.11 with cuDNN 9.19 on an H100 or H200: "cudnn", "flash", "efficient" or "math", among those
-    that torch.nn.attention.sdpa_kernel allows."""
+    """The kernel of PyTorch 2.11 with cuDNN 9.19 on an H100 or H200, "cudnn", "flash", "efficient" or "math": the first
+    that can compute the call and that torch.nn.attention.sdpa_kernel allows."""
     for name, is_enabled, can in _kernels_of_attention:
         if is_enabled() and can(call):
             return name
@@ -310,6 +310,9 @@ class Overrides:
         self.library: Any = None
 
     def enter(self, mode: Any) -> None:
+        """Raises Error inside of a block of this thread."""
+        if _active.modes:
+            raise refuse("bitmma.torch.gpu", "a block inside of another one", "one block at a time in a thread")
         with self.lock:
             self.blocks += 1
             if self.blocks == 1:
