@@ -301,6 +301,20 @@ def _guarded(operator: Any, function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+_autocast = "casts the operands of other operators on a CPU than on a GPU"
+
+
+def _entered_autocast(context: Any) -> Any:
+    """`torch.autocast.__enter__` while any thread is inside of a block."""
+    if _active.modes and context._enabled:
+        legal = f"outside of the block: it {_autocast}"
+        raise refuse(f'torch.autocast("{context.device}")', "entered", legal, "convert the model and its inputs")
+    return _enter_autocast(context)
+
+
+_enter_autocast = torch.autocast.__enter__
+
+
 class Overrides:
     """Kernels of the dispatch key AutogradCPU while any thread is inside of a block."""
 
@@ -313,12 +327,17 @@ class Overrides:
         """Raises Error inside of a block of this thread."""
         if _active.modes:
             raise refuse("bitmma.torch.gpu", "a block inside of another one", "one block at a time in a thread")
+        if any(torch.is_autocast_enabled(device) for device in ("cpu", "cuda")):
+            raise refuse(
+                "torch.autocast", "enabled", f"disabled: it {_autocast}", "convert the model and its inputs to the type"
+            )
         with self.lock:
             self.blocks += 1
             if self.blocks == 1:
                 self.library = torch.library.Library("aten", "IMPL", "AutogradCPU")
                 for operator, function in replaced.items():
                     self.library.impl(operator, _guarded(operator, function))
+                torch.autocast.__enter__ = _entered_autocast
         _active.modes.append(mode)
 
     def leave(self) -> None:
@@ -326,6 +345,7 @@ class Overrides:
         with self.lock:
             self.blocks -= 1
             if self.blocks == 0:
+                torch.autocast.__enter__ = _enter_autocast
                 self.library._destroy()
                 self.library = None
 

@@ -320,12 +320,6 @@ class Gpu(TorchDispatchMode):
 
     def _require_settings(self, tensors: list[torch.Tensor]) -> None:
         """What changes the kernels of a GPU and is not modelled."""
-        for device in ("cuda", "cpu"):
-            if torch.is_autocast_enabled(device):
-                raise _Refused(
-                    f'torch.autocast("{device}") casts the operands of other operators on a CPU than on a GPU',
-                    "convert the model and its inputs to the type",
-                )
         if _is_compiled():
             raise _Refused("torch.compile runs kernels of Triton on a GPU", "call the model without torch.compile")
         for tensor in tensors:

@@ -6,7 +6,6 @@ import importlib.util
 import json
 import lzma
 import threading
-import warnings
 from pathlib import Path
 
 import numpy as np
@@ -150,11 +149,16 @@ def test_operators_without_a_rule_say_what_to_do():
     encoder, tokens = nn.TransformerEncoderLayer(64, 4, 64, batch_first=True).eval(), drawn(1, 4, 64)
     with torch.no_grad():
         assert "set_fastpath_enabled(False)" in refusal(lambda: encoder(tokens))
-    for device in ("cpu", "cuda"):
-        with torch.autocast(device, torch.bfloat16), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            if torch.is_autocast_enabled(device):
-                assert "autocast" in refusal(lambda: x + x)
+
+    def cast():
+        with torch.autocast("cpu", torch.bfloat16):
+            return x @ y
+
+    assert "casts the operands" in refusal(cast)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert "casts the operands" in refusal(lambda: None)
+    with bitmma.torch.gpu("H100"), torch.autocast("cpu", enabled=False):
+        x + x
     with pytest.raises(bitmma.Error, match="H100"):
         bitmma.torch.gpu("A100")
 
