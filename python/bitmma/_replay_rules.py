@@ -537,6 +537,9 @@ def _gelu(call: Call, x: Value, approximate: str = "none") -> Value:
 @_rule(pointwise, "aten.pow.Tensor_Scalar", "aten.pow_.Scalar")
 def _pow(call: Call, x: Value, exponent: Number) -> Value:
     names = {2: "square", 0.5: "sqrt", -0.5: "rsqrt", -1: "reciprocal"}
+    if exponent in (3, -2) and not _is_whole(call.output.dtype):  # each step is rounded to the type
+        square = _arithmetic(call, "square", x)
+        return _arithmetic(call, "mul", square, x) if exponent == 3 else _arithmetic(call, "reciprocal", square)
     if exponent not in names:
         raise CannotSay(f"pow with exponent {exponent}")
     return _arithmetic(call, names[exponent], x)
@@ -790,6 +793,24 @@ def _log_softmax(call: Call, x: Value, dim: int, half_to_float: bool = False) ->
     return _softmax_of(call, x, dim, operators.log_softmax)
 
 
+def _of_columns(call: Call, x: Value, axes: list[int], function: Callable[..., Any]) -> Value | None:
+    """A sum over neighbouring dimensions before the last one: in the order of a matrix whose columns are all outputs.
+    None if the last dimension is among them. A thread takes up to 4 neighbouring outputs, as many as divide the extent
+    of the dimensions behind."""
+    shape = x.array.shape
+    if axes != list(range(axes[0], axes[-1] + 1)) or x.known is not None or not x.array.size:
+        return None
+    behind, before = math.prod(shape[axes[-1] + 1 :]), math.prod(shape[: axes[0]])
+    if behind == 1 and axes[-1] < x.array.ndim - 1:  # dimensions of 1 do not count
+        rows = np.ascontiguousarray(x.array).reshape(before, -1)
+        return Value(np.asarray(function(rows, -1, dtype=call.output.dtype.type, threads=call.threads)))
+    if behind == 1 or math.gcd(behind, 4) != math.gcd(before * behind, 4):
+        return None
+    terms = np.moveaxis(np.ascontiguousarray(x.array).reshape(before, -1, behind), 1, 0)
+    matrix = np.ascontiguousarray(terms).reshape(len(terms), -1)
+    return Value(np.asarray(function(matrix, 0, dtype=call.output.dtype.type, threads=call.threads)))
+
+
 def _reduction(name: str) -> Rule:
     function = getattr(operators, name)
 
@@ -805,10 +826,9 @@ def _reduction(name: str) -> Rule:
         if dims is None or dims == []:
             total = function(np.ascontiguousarray(x.whole("its input")), None, dtype=to.dtype.type)
             return _shaped(Value(np.asarray(total)), to)
-        first = sorted(axes_of(dims, x.array.ndim))
-        if first == list(range(len(first))) and len(first) < x.array.ndim and x.known is None and x.array.size:
-            matrix = np.ascontiguousarray(x.array).reshape(math.prod(x.array.shape[: len(first)]), -1)
-            return _shaped(Value(function(matrix, 0, dtype=to.dtype.type, threads=call.threads)), to)
+        of_columns = _of_columns(call, x, sorted(axes_of(dims, x.array.ndim)), function)
+        if of_columns is not None:
+            return _shaped(of_columns, to)
         _require_last(x, dims)
         made = _by_rows(
             call,

@@ -215,15 +215,86 @@ def _elu_backward_rule(
     return made
 
 
+def _log_sigmoid(x: np.ndarray) -> np.ndarray:
+    return np.minimum(f32(0), x) - _c("log1pf", _c("expf", -np.abs(x)))
+
+
+@_rule(pointwise, "aten.log_sigmoid_forward.default")
+def _log_sigmoid_forward(call: Call, x: Value) -> list[Value | None]:
+    return [_elements(lambda dtype, x: _log_sigmoid(x), 1)(call, x), None]
+
+
+def _mean_or_sum(call: Call, each: Value, reduction: int) -> Value:
+    if reduction == _NONE:
+        return each
+    total = (operators.mean if reduction == _MEAN else operators.sum)(each.array, threads=call.threads)
+    return Value(np.asarray(total).reshape(()))
+
+
+def _loss_of_elements(function: Callable[..., np.ndarray]) -> Callable[[Call, Value, Value, int], Value]:
+    def compute(call: Call, x: Value, target: Value, reduction: int) -> Value:
+        shape = broadcast([x.array.shape, target.array.shape])
+        each = _elements(function, 2)(call._replace(output=Tensor(x.array.dtype, shape)), x, target)
+        return _mean_or_sum(call, each, reduction)
+
+    return compute
+
+
+def _smooth_error(dtype: np.dtype, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    distance = np.abs(_in(a - b, dtype))
+    return np.where(distance < 1, _in(f32(0.5) * distance, dtype) * distance, distance - f32(0.5))
+
+
+@_rule(of_rows, "aten.smooth_l1_loss.default")
+def _smooth_l1_loss(call: Call, x: Value, target: Value, reduction: int = 1, beta: float = 1) -> Value:
+    if beta != 1:
+        raise CannotSay("smooth_l1_loss with another beta than 1")
+    return _loss_of_elements(_smooth_error)(call, x, target, reduction)
+
+
+@_rule(of_rows, "aten.binary_cross_entropy_with_logits.default")
+def _binary_cross_entropy(
+    call: Call, x: Value, target: Value, weight: Value | None = None, positive: Value | None = None, reduction: int = 1
+) -> Value:
+    if weight is not None or positive is not None:
+        raise CannotSay("binary_cross_entropy_with_logits with weights")
+
+    def function(dtype: np.dtype, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return _in(_in(1 - y, dtype) * x, dtype) - _in(_log_sigmoid(x), dtype)
+
+    return _loss_of_elements(function)(call, x, target, reduction)
+
+
+@_rule(of_rows, "aten.logsumexp.default")
+def _logsumexp(call: Call, x: Value, dims: int | list[int], keepdim: bool = False) -> Value:
+    _require_last(x, dims)
+    array, to = x.whole("the input"), call.output
+    _require_floats(array.dtype, to.dtype)
+    if not np.isfinite(array.astype(f32)).all() or not array.size:
+        raise CannotSay("logsumexp of infinity or NaN")
+    wide = array.astype(f32)
+    largest = wide.max(-1, keepdims=True)
+    powers = _rounded(_c("expf", _in(wide - largest, array.dtype)), array.dtype)
+    sums = np.asarray(operators.sum(powers, -1, threads=call.threads))
+    made = _in(_c("logf", sums.astype(f32)), array.dtype) + largest[..., 0]
+    return Value(_rounded(made, array.dtype).reshape(to.shape))
+
+
+@_rule(of_rows, "aten._safe_softmax.default")
+def _safe_softmax(call: Call, x: Value, dim: int, dtype: Any = None) -> Value:
+    _require_last(x, dim)
+    array = x.whole("the input")
+    if dtype is not None or (array == -np.inf).all(-1).any():
+        raise CannotSay("_safe_softmax of a row of -inf, or to another type")
+    return Value(np.asarray(operators.softmax(array, threads=call.threads)))
+
+
+_NONE, _MEAN = 0, 1
+
+
 @_rule(of_rows, "aten.mse_loss.default")
 def _mse_loss(call: Call, x: Value, target: Value, reduction: int = 1) -> Value:
-    shape = broadcast([x.array.shape, target.array.shape])
-    each = call._replace(output=call.output._replace(shape=shape))
-    errors: Value = _elements(_squared_error, 2)(each, x, target)
-    if reduction == 0:
-        return errors
-    total = (operators.mean if reduction == 1 else operators.sum)(errors.array, threads=call.threads)
-    return Value(np.asarray(total).reshape(()))
+    return _loss_of_elements(_squared_error)(call, x, target, reduction)
 
 
 @_rule(of_rows, "aten.mse_loss_backward.default")
@@ -536,8 +607,6 @@ def _rms_norm_backward(
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Losses and embeddings
-
-_NONE, _MEAN = 0, 1
 
 
 def _classes(x: Value, target: Value, weight: Value | None, ignored: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -192,6 +192,14 @@ def test_jax_of_the_page_for_hosts():
 
 
 @pytest.mark.hosts
+def test_torch_of_the_page_for_torch(capsys):
+    pytest.importorskip("torch", reason="NOT checked: torch is not installed")
+    (block,) = blocks("docs/torch.md", "python")
+    exec(block, {})
+    assert f"# {capsys.readouterr().out.strip()}" in block
+
+
+@pytest.mark.hosts
 def test_dask_of_the_page_for_hosts(tmp_path):
     pytest.importorskip("distributed", reason="NOT checked: Dask is not installed")
     first, second = (block for block in blocks("docs/hosts.md", "python") if "client" in block)
