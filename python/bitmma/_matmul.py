@@ -165,6 +165,15 @@ def _letter(array: np.ndarray) -> str:
     return "t" if array.strides[0] == size and array.strides[1] >= max(1, rows) * size else "n"
 
 
+def _evidence_of_all(parts: list[str]) -> str:
+    """The GPUs on which every part of a plan was measured."""
+    measured = [part.removeprefix("measured: ").split(", ") for part in parts if part.startswith("measured: ")]
+    common = [gpu for gpu in measured[0] if all(gpu in gpus for gpus in measured)] if measured else []
+    if common and len(measured) == len(parts):
+        return f"measured: {', '.join(common)}"
+    return "; ".join(dict.fromkeys(parts))
+
+
 def chosen_product(
     a: Any,
     b: Any,
@@ -223,7 +232,7 @@ def chosen_product(
     plan = _core.chosen_plan(library, choice.kernel, choice.slices, choice.output, operands)
     d = np.empty((m, n), dtype_of(plan.output))
     product_into(d, plan, operands, threads)
-    return d, choice, ", ".join(dict.fromkeys(plan.evidence.values()))
+    return d, choice, _evidence_of_all(list(plan.evidence.values()))
 
 
 @overload

@@ -537,6 +537,9 @@ def _gelu(call: Call, x: Value, approximate: str = "none") -> Value:
 @_rule(pointwise, "aten.pow.Tensor_Scalar", "aten.pow_.Scalar")
 def _pow(call: Call, x: Value, exponent: Number) -> Value:
     names = {2: "square", 0.5: "sqrt", -0.5: "rsqrt", -1: "reciprocal"}
+    if exponent in (0, 1) and call.output.dtype == x.array.dtype and not _is_whole(x.array.dtype):
+        made = x.array if exponent else np.ones(x.array.shape, x.array.dtype)
+        return Value(made, x.known)
     if exponent in (3, -2) and not _is_whole(call.output.dtype):  # each step is rounded to the type
         square = _arithmetic(call, "square", x)
         return _arithmetic(call, "mul", square, x) if exponent == 3 else _arithmetic(call, "reciprocal", square)

@@ -365,13 +365,18 @@ def _foreach(name: str) -> Rule:
     return rule
 
 
-@_rule(others, "aten._foreach_add.Tensor")
-def _foreach_add_tensor(call: Call, x: list[Value], y: Value, alpha: Number = 1) -> list[Value | None]:
-    """The counters of steps of optimizers."""
-    if alpha != 1 or y.array.ndim:
-        raise CannotSay("a list and a tensor with alpha or dimensions")
-    made: list[Value | None] = _foreach("add.Scalar")(call, x, float(y.whole("the number")))
-    return made
+def _with_tensor(name: str) -> Rule:
+    def rule(call: Call, x: list[Value], y: Value, alpha: Number = 1) -> list[Value | None]:
+        if alpha != 1 or y.array.ndim:
+            raise CannotSay("a list and a tensor with alpha or dimensions")
+        made: list[Value | None] = _foreach(name)(call, x, float(y.whole("the number")))
+        return made
+
+    return rule
+
+
+# The counters of steps of optimizers, and the factor of clip_grad_norm_.
+others |= {f"aten._foreach_{name}.Tensor": _with_tensor(f"{name}.Scalar") for name in ("add", "mul")}
 
 
 others |= {f"aten._foreach_{name}": _foreach(name) for name in _of_lists}
@@ -425,6 +430,53 @@ def _strided(totals: Any, terms: Any) -> np.ndarray:
         part = terms[..., first : first + threads]
         totals[..., : part.shape[-1]] += part
     return totals
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Norms of gradients
+
+
+def _square_sum(terms: np.ndarray, has_vectors: bool) -> np.ndarray:
+    """Of up to 65,536 elements: 512 threads with 4 sums each."""
+    sums: Any = np.zeros((4, 512), f32)
+    for first in range(0, len(terms), 2048):
+        part = terms[first : first + 2048]
+        padded = np.pad(part, (0, 2048 - len(part)))
+        split = padded.reshape(512, 4).T if has_vectors else padded.reshape(4, 512)
+        sums = _fma(split, split, sums)
+    return _block_sum(((sums[0] + sums[1]) + sums[2]) + sums[3])
+
+
+@_rule(others, "aten._foreach_norm.Scalar")
+def _foreach_norm(call: Call, x: list[Value], order: float = 2, dtype: Any = None) -> list[Value | None]:
+    made: list[Value | None] = []
+    for value in x:
+        array = value.whole("a tensor")
+        _require_floats(array.dtype)
+        if order != 2 or dtype is not None or not array.size or array.size > 65536 * 512:
+            raise CannotSay("a norm of another order than 2, of another type, or of too many elements")
+        flat = np.ascontiguousarray(array.astype(f32)).reshape(-1)
+        chunks = [
+            _square_sum(flat[first : first + 65536], (len(flat) - first) % 4 == 0)
+            for first in range(0, len(flat), 65536)
+        ]
+        total = _block_sum(np.pad(np.array(chunks, f32), (0, 512 - len(chunks))))
+        made.append(Value(_rounded(operators.elementwise("sqrt", np.atleast_1d(total)), array.dtype).reshape(())))
+    return made
+
+
+@_rule(others, "aten.linalg_vector_norm.default")
+def _vector_norm(
+    call: Call, x: Value, order: float = 2, dims: list[int] | None = None, keepdim: bool = False, dtype: Any = None
+) -> Value:
+    """Of few elements: each thread squares one."""
+    array = x.whole("the tensor")
+    _require_floats(array.dtype)
+    if order != 2 or dims is not None or dtype is not None or not 1 <= array.size <= 512:
+        raise CannotSay("a norm of another order than 2, over dimensions, or of more than 512 elements")
+    wide = np.ascontiguousarray(array.astype(f32)).reshape(-1)
+    total = np.atleast_1d(operators.sum(wide * wide, threads=call.threads))
+    return Value(_rounded(operators.elementwise("sqrt", total), array.dtype).reshape(call.output.shape))
 
 
 # ---------------------------------------------------------------------------------------------------------------------

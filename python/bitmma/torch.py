@@ -391,9 +391,10 @@ class Gpu(TorchDispatchMode):
         if rule is None:
             raise CannotSay("no rule for this operator")
         abouts = [_about(output) for output in outputs]
-        if not abouts or abouts[0] is None:
+        main = next((about for about in abouts if about is not None), None)
+        if main is None:
             raise CannotSay("no rule for this operator")
-        call = rules.Call(abouts[0], abouts, None, 0, {"multiprocessors": 132}, None, self.threads, None, self._product)
+        call = rules.Call(main, abouts, None, 0, {"multiprocessors": 132}, None, self.threads, None, self._product)
         options = {key: _argument(value) for key, value in kwargs.items() if key not in _of_memory}
         arguments = bound(rule, (call,), [_argument(value) for value in args], options)
         self._evidence = rules.evidence_of(name)
