@@ -19,9 +19,10 @@ import ml_dtypes
 import numpy as np
 
 import bitmma
-from bitmma import _replay_rules as rules, _training_rules, operators  # noqa: F401
+from bitmma import _replay_rules as rules, operators
 from bitmma._captured import CannotSay, Tensor, Value
 from bitmma._replay_arguments import bound
+from bitmma._training_rules import rule_of
 from check_operators import element_words, values
 
 TYPES = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}
@@ -36,7 +37,7 @@ def applied(name, outputs, *args, **options):
             return Value(value)
         return [argument(item) for item in value] if isinstance(value, list) else value
 
-    rule = rules.rule_of(f"aten.{name}")
+    rule = rule_of(f"aten.{name}")
     about = [Tensor(np.dtype(out[0]), tuple(out[1])) if isinstance(out, tuple) else None for out in outputs]
     call = rules.Call(about[0], about, None, 0, {"multiprocessors": 132}, None, 0, None, lambda *operands: None)
     given = {key: argument(value) for key, value in options.items()}

@@ -67,12 +67,6 @@ def rule_of(op: str) -> Rule | None:
     return pointwise.get(op) or of_rows.get(op) or others.get(op)
 
 
-def evidence_of(op: str) -> str:
-    """What the rule of an operator was compared with, for reports."""
-    rule = rule_of(op)
-    return "measured: H200" if getattr(rule, "__module__", "").endswith("_training_rules") else "measured: H100, H200"
-
-
 def _rule(table: dict[str, Rule], *names: str) -> Callable[[Rule], Rule]:
     def add(function: Rule) -> Rule:
         table.update(dict.fromkeys(names, function))

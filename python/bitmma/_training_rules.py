@@ -23,12 +23,23 @@ from ._replay_rules import (
     _require_shape,
     _rounded,
     _rule,
-    of_rows,
-    others,
-    pointwise,
+    rule_of as rule_of_replay,
 )
 
 f32 = np.float32
+
+table: dict[str, Rule] = {}
+"""The rules by their operators. `bitmma.replay` does not use them: they rely on arguments that PyTorch checked."""
+
+
+def rule_of(op: str) -> Rule | None:
+    """The rule of an operator that is no view, here or in `_replay_rules`."""
+    return rule_of_replay(op) or table.get(op)
+
+
+def evidence_of(op: str) -> str:
+    """What the rule of an operator was compared with, for reports."""
+    return "measured: H200" if op in table else "measured: H100, H200"
 
 
 def _fma(a: Any, b: Any, c: Any) -> np.ndarray:
@@ -204,10 +215,10 @@ _functions: dict[str, Rule] = {
     "addcmul.default": _elements(_addcmul, 3),
     "addcdiv.default": _elements(_addcdiv, 3),
 }
-pointwise |= {f"aten.{name}": rule for name, rule in _functions.items()}
+table.update({f"aten.{name}": rule for name, rule in _functions.items()})
 
 
-@_rule(pointwise, "aten.elu_backward.default")
+@_rule(table, "aten.elu_backward.default")
 def _elu_backward_rule(
     call: Call, grad: Value, alpha: float, scale: float, input_scale: float, is_result: bool, x: Value
 ) -> Value:
@@ -219,7 +230,7 @@ def _log_sigmoid(x: np.ndarray) -> np.ndarray:
     return np.minimum(f32(0), x) - _c("log1pf", _c("expf", -np.abs(x)))
 
 
-@_rule(pointwise, "aten.log_sigmoid_forward.default")
+@_rule(table, "aten.log_sigmoid_forward.default")
 def _log_sigmoid_forward(call: Call, x: Value) -> list[Value | None]:
     return [_elements(lambda dtype, x: _log_sigmoid(x), 1)(call, x), None]
 
@@ -245,14 +256,14 @@ def _smooth_error(dtype: np.dtype, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.where(distance < 1, _in(f32(0.5) * distance, dtype) * distance, distance - f32(0.5))
 
 
-@_rule(of_rows, "aten.smooth_l1_loss.default")
+@_rule(table, "aten.smooth_l1_loss.default")
 def _smooth_l1_loss(call: Call, x: Value, target: Value, reduction: int = 1, beta: float = 1) -> Value:
     if beta != 1:
         raise CannotSay("smooth_l1_loss with another beta than 1")
     return _loss_of_elements(_smooth_error)(call, x, target, reduction)
 
 
-@_rule(of_rows, "aten.binary_cross_entropy_with_logits.default")
+@_rule(table, "aten.binary_cross_entropy_with_logits.default")
 def _binary_cross_entropy(
     call: Call, x: Value, target: Value, weight: Value | None = None, positive: Value | None = None, reduction: int = 1
 ) -> Value:
@@ -265,7 +276,7 @@ def _binary_cross_entropy(
     return _loss_of_elements(function)(call, x, target, reduction)
 
 
-@_rule(of_rows, "aten.logsumexp.default")
+@_rule(table, "aten.logsumexp.default")
 def _logsumexp(call: Call, x: Value, dims: int | list[int], keepdim: bool = False) -> Value:
     _require_last(x, dims)
     array, to = x.whole("the input"), call.output
@@ -280,7 +291,7 @@ def _logsumexp(call: Call, x: Value, dims: int | list[int], keepdim: bool = Fals
     return Value(_rounded(made, array.dtype).reshape(to.shape))
 
 
-@_rule(of_rows, "aten._safe_softmax.default")
+@_rule(table, "aten._safe_softmax.default")
 def _safe_softmax(call: Call, x: Value, dim: int, dtype: Any = None) -> Value:
     _require_last(x, dim)
     array = x.whole("the input")
@@ -292,12 +303,12 @@ def _safe_softmax(call: Call, x: Value, dim: int, dtype: Any = None) -> Value:
 _NONE, _MEAN = 0, 1
 
 
-@_rule(of_rows, "aten.mse_loss.default")
+@_rule(table, "aten.mse_loss.default")
 def _mse_loss(call: Call, x: Value, target: Value, reduction: int = 1) -> Value:
     return _loss_of_elements(_squared_error)(call, x, target, reduction)
 
 
-@_rule(of_rows, "aten.mse_loss_backward.default")
+@_rule(table, "aten.mse_loss_backward.default")
 def _mse_loss_backward(call: Call, grad: Value, x: Value, target: Value, reduction: int) -> Value:
     norm = 2 / x.array.size if reduction == 1 else 2
 
@@ -376,10 +387,10 @@ def _with_tensor(name: str) -> Rule:
 
 
 # The counters of steps of optimizers, and the factor of clip_grad_norm_.
-others |= {f"aten._foreach_{name}.Tensor": _with_tensor(f"{name}.Scalar") for name in ("add", "mul")}
+table.update({f"aten._foreach_{name}.Tensor": _with_tensor(f"{name}.Scalar") for name in ("add", "mul")})
 
 
-others |= {f"aten._foreach_{name}": _foreach(name) for name in _of_lists}
+table.update({f"aten._foreach_{name}": _foreach(name) for name in _of_lists})
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -447,7 +458,7 @@ def _square_sum(terms: np.ndarray, has_vectors: bool) -> np.ndarray:
     return _block_sum(((sums[0] + sums[1]) + sums[2]) + sums[3])
 
 
-@_rule(others, "aten._foreach_norm.Scalar")
+@_rule(table, "aten._foreach_norm.Scalar")
 def _foreach_norm(call: Call, x: list[Value], order: float = 2, dtype: Any = None) -> list[Value | None]:
     made: list[Value | None] = []
     for value in x:
@@ -465,7 +476,7 @@ def _foreach_norm(call: Call, x: list[Value], order: float = 2, dtype: Any = Non
     return made
 
 
-@_rule(others, "aten.linalg_vector_norm.default")
+@_rule(table, "aten.linalg_vector_norm.default")
 def _vector_norm(
     call: Call, x: Value, order: float = 2, dims: list[int] | None = None, keepdim: bool = False, dtype: Any = None
 ) -> Value:
@@ -537,12 +548,12 @@ def _softmax_backward(call: Call, grad: Value, y: Value, dim: int, is_log: bool)
     return Value(_rounded(made, call.output.dtype).reshape(gradient.shape))
 
 
-@_rule(of_rows, "aten._softmax_backward_data.default")
+@_rule(table, "aten._softmax_backward_data.default")
 def _softmax_backward_data(call: Call, grad: Value, y: Value, dim: int, dtype: Any) -> Value:
     return _softmax_backward(call, grad, y, dim, False)
 
 
-@_rule(of_rows, "aten._log_softmax_backward_data.default")
+@_rule(table, "aten._log_softmax_backward_data.default")
 def _log_softmax_backward_data(call: Call, grad: Value, y: Value, dim: int, dtype: Any) -> Value:
     return _softmax_backward(call, grad, y, dim, True)
 
@@ -631,7 +642,7 @@ def _norm_backward(
     return made
 
 
-@_rule(of_rows, "aten.native_layer_norm_backward.default")
+@_rule(table, "aten.native_layer_norm_backward.default")
 def _layer_norm_backward(
     call: Call,
     grad: Value,
@@ -648,7 +659,7 @@ def _layer_norm_backward(
     return _norm_backward(grad, x, shape, mean, rstd, weight, mask)
 
 
-@_rule(of_rows, "aten._fused_rms_norm_backward.default")
+@_rule(table, "aten._fused_rms_norm_backward.default")
 def _rms_norm_backward(
     call: Call, grad: Value, x: Value, shape: list[int], rstd: Value, weight: Value | None, mask: list[bool]
 ) -> list[Value | None]:
@@ -681,7 +692,7 @@ def _halved(threads: np.ndarray) -> np.ndarray:
     return threads
 
 
-@_rule(of_rows, "aten.nll_loss_forward.default")
+@_rule(table, "aten.nll_loss_forward.default")
 def _nll_loss(
     call: Call, x: Value, target: Value, weight: Value | None, reduction: int, ignored: int
 ) -> list[Value | None]:
@@ -705,7 +716,7 @@ def _nll_loss(
     return [Value(_rounded(loss, dtype).reshape(())), Value(_rounded(number, dtype).reshape(()))]
 
 
-@_rule(of_rows, "aten.nll_loss_backward.default")
+@_rule(table, "aten.nll_loss_backward.default")
 def _nll_loss_backward(
     call: Call,
     grad: Value,
@@ -729,7 +740,7 @@ def _nll_loss_backward(
     return Value(made)
 
 
-@_rule(others, "aten.embedding_dense_backward.default")
+@_rule(table, "aten.embedding_dense_backward.default")
 def _embedding_backward(
     call: Call, grad: Value, at: Value, count: int, padding: int, scale_by_frequency: bool
 ) -> Value:

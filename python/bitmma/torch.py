@@ -24,7 +24,7 @@ import torch
 import torch.utils._pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from . import _replay_rules as rules, _training_rules  # noqa: F401 - adds its rules to the tables
+from . import _replay_rules as rules
 from ._arguments import flag_of, public, text
 from ._arrays import to_numpy
 from ._captured import CannotSay, Differs, Tensor, Value, dtypes
@@ -32,6 +32,7 @@ from ._errors import Error, printable, refuse, shown, threads_of
 from ._matmul import chosen_product
 from ._replay_arguments import bound
 from ._torch_overrides import of_cpu, on_meta, overrides, replaced, unknown
+from ._training_rules import evidence_of, rule_of
 
 __all__ = ["Gpu", "Used", "gpu"]
 
@@ -136,7 +137,7 @@ def _row_name(func: Any) -> str:
         overload = overload.removesuffix("out").removesuffix("_")
         overload = overload or ("Tensor" if hasattr(getattr(aten, stem), "Tensor") else "default")
     name = f"{namespace}.{stem}.{overload}"
-    if rules.rule_of(name) is None and stem.endswith("_") and not stem.endswith("__"):
+    if rule_of(name) is None and stem.endswith("_") and not stem.endswith("__"):
         return f"{namespace}.{stem[:-1]}.{overload}"
     return name
 
@@ -220,8 +221,10 @@ def _require_dense(operand: np.ndarray, may_have_gaps: bool) -> None:
 
 def _require_aligned(name: str, tensors: list[torch.Tensor]) -> None:
     """Kernels read vectors of 16 bytes: what they do elsewhere was not measured."""
-    if name not in rules.pointwise and any(
-        tensor.storage_offset() * tensor.element_size() % 16 and tensor.numel() for tensor in tensors
+    if (
+        name not in rules.pointwise
+        and not name.startswith("aten._foreach")
+        and any(tensor.storage_offset() * tensor.element_size() % 16 and tensor.numel() for tensor in tensors)
     ):
         raise _Refused("a tensor does not begin at a multiple of 16 bytes", "pass x.clone(), here and on the GPU")
 
@@ -387,7 +390,7 @@ class Gpu(TorchDispatchMode):
 
     def _by_rule(self, name: str, args: Any, kwargs: Any, outputs: list[Any]) -> list[Any]:
         """The results of the rule, as tensors with the strides of `outputs`."""
-        rule = rules.rule_of(name)
+        rule = rule_of(name)
         if rule is None:
             raise CannotSay("no rule for this operator")
         abouts = [_about(output) for output in outputs]
@@ -397,7 +400,7 @@ class Gpu(TorchDispatchMode):
         call = rules.Call(main, abouts, None, 0, {"multiprocessors": 132}, None, self.threads, None, self._product)
         options = {key: _argument(value) for key, value in kwargs.items() if key not in _of_memory}
         arguments = bound(rule, (call,), [_argument(value) for value in args], options)
-        self._evidence = rules.evidence_of(name)
+        self._evidence = evidence_of(name)
         values = rule(*arguments.args, **arguments.kwargs)
         values = values if isinstance(values, list) else [values]
         made: list[Any] = []
