@@ -13,6 +13,7 @@ rule raise Error, or run as CPU code and are counted if `strict=False`. docs/tor
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import sys
 from collections import Counter
@@ -219,6 +220,28 @@ def _require_dense(operand: np.ndarray, may_have_gaps: bool) -> None:
         raise CannotSay("the library's choice was not recorded for matrices with gaps between their rows")
 
 
+def _has_exact_sums(tensor: torch.Tensor) -> bool:
+    """Whether all elements are one number whose multiples are exact in f32: no order of additions changes the sum. The
+    gradient of a sum is like that."""
+    if not tensor.numel() or any(tensor.stride()) or not tensor.is_floating_point():
+        return False
+    number = abs(float(tensor.reshape(-1)[0]))
+    if not math.isfinite(number):
+        return False
+    significand = int(math.ldexp(math.frexp(number)[0], 24))
+    trailing = (significand & -significand).bit_length() - 1 if significand else 24
+    return math.ldexp(1, trailing) >= tensor.numel()
+
+
+def _as_cublas(operand: np.ndarray) -> np.ndarray:
+    """PyTorch copies matrices of which neither the rows nor the columns are contiguous, such as expanded ones."""
+    size, (rows, columns), (row, column) = operand.dtype.itemsize, operand.shape, operand.strides
+    is_column_major = row == size and column >= max(1, rows) * size
+    is_row_major = column == size and row >= max(1, columns) * size
+    is_vector = 1 in (rows, columns) and size in (row, column)
+    return operand if is_column_major or is_row_major or is_vector else np.ascontiguousarray(operand)
+
+
 def _require_aligned(name: str, tensors: list[torch.Tensor]) -> None:
     """Kernels read vectors of 16 bytes: what they do elsewhere was not measured."""
     if (
@@ -275,7 +298,9 @@ class Gpu(TorchDispatchMode):
         if func in replaced:
             with self._again():  # inference mode hands such operators over as they are
                 return replaced[func](*args, **kwargs)
-        if torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd"):
+        # CUDA has a kernel of `_fused_rms_norm`, which is made of others on a CPU.
+        is_composite = torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd")
+        if is_composite and func is not aten._fused_rms_norm.default:
             with self._again():
                 made = func.decompose(*args, **kwargs)
             if made is not NotImplemented:
@@ -348,7 +373,7 @@ class Gpu(TorchDispatchMode):
         outputs = self._outputs(func, name, args, kwargs, written)
         if whole and all(_is_exact_type(output.dtype) for output in outputs if isinstance(output, torch.Tensor)):
             return func(*args, **kwargs)
-        if name.startswith(_contiguous) and not args[0].is_contiguous():
+        if name.startswith(_contiguous) and not args[0].is_contiguous() and not _has_exact_sums(args[0]):
             raise _Refused("its input is not contiguous", "pass x.contiguous(), here and on the GPU")
         _require_aligned(name, tensors)
         made = self._by_rule(name, args, kwargs, outputs)
@@ -418,6 +443,7 @@ class Gpu(TorchDispatchMode):
             raise CannotSay(
                 "the library's choice was recorded for neither batches nor a matrix C, alpha and beta, nor relu"
             )
+        a, b = _as_cublas(a), _as_cublas(b)
         _require_dense(a, True)
         _require_dense(b, False)
         for backend in ("allow_fp16_accumulation",):

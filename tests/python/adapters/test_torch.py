@@ -201,6 +201,16 @@ def test_rows_of_a_wider_matrix_are_the_same_product():
     assert "gaps" in refusal(lambda: odd[:, :512] @ weight.t())
 
 
+def test_the_gradient_of_a_sum_is_an_expanded_number():
+    x, layer = drawn(64, 256), nn.Linear(256, 512)
+    with bitmma.torch.gpu("H100") as used:
+        layer(x).sum().backward()
+    ones = torch.ones(64, 512)
+    assert words(layer.bias.grad) == words(torch.full((512,), 64.0)) and not used.inexact
+    assert words(layer.weight.grad) == words(bitmma.matmul(ones.t(), x, target="H100"))
+    assert "not contiguous" in refusal(lambda: torch.full((1, 1), 0.1).expand(64, 512).sum(0))
+
+
 def test_other_threads_and_code_after_the_block_are_torch():
     x, norm, made = drawn(4, 16), nn.RMSNorm(16), []
     expected = norm(x)
