@@ -112,7 +112,7 @@ def mse_loss(call, x, y):
 
 
 def mse_loss_backward(call, x, y):
-    gradient = applied("mul.Tensor", [(x.dtype, ())], np.ones((), x.dtype), 0.7)[0]
+    gradient = applied("mul.Tensor", [(x.dtype, ())], np.ones((), x.dtype), call.get("gradient", 0.7))[0]
     return applied("mse_loss_backward.default", [of(x)], gradient, x, y, call["reduction"])
 
 
@@ -160,6 +160,14 @@ CALLS = {
     "foreach_addcmul": of_lists("addcmul.Scalar"),
     "foreach_addcdiv": of_lists("addcdiv.ScalarList", is_list=True),
     "foreach_sqrt": lambda call, x: applied("_foreach_sqrt.default", [of(x)], [np.abs(x)]),
+    "foreach_norm": lambda call, x: applied("_foreach_norm.Scalar", [(x.dtype, ())], [x]),
+    "vector_norm": lambda call, x: applied("linalg_vector_norm.default", [(x.dtype, ())], x),
+    "pow": with_value("pow.Tensor_Scalar"),
+    "log_sigmoid": lambda call, x: applied("log_sigmoid_forward.default", [of(x)], x)[:1],
+    "binary_cross_entropy": lambda call, x: applied(
+        "binary_cross_entropy_with_logits.default", [of(x)], x, (x > 0).astype(x.dtype), None, None, 0
+    ),
+    "logsumexp": lambda call, x: applied("logsumexp.default", [(x.dtype, (64,))], x.reshape(64, 64), [-1]),
     "softmax_backward": lambda call, g, x: softmax_backward(call, g, x, "_softmax"),
     "log_softmax_backward": lambda call, g, x: softmax_backward(call, g, x, "_log_softmax"),
     "layer_norm_backward": layer_norm_backward,
@@ -178,6 +186,8 @@ def made_tensor(about, stream, seed):
     count = int(np.prod(about["shape"]))
     if about["dtype"] == "i64":
         return (element_words(stream, seed, 0, count) % about["below"]).astype(np.int64).reshape(about["shape"])
+    if about.get("kind") == "words":
+        return (np.arange(count) & 0xFFFF).astype(np.uint16).view(TYPES[about["dtype"]]).reshape(about["shape"])
     made = values(stream, seed, 0, count, np.float32, 1.0) * f32(about["gain"]) + f32(about.get("offset", 0.0))
     return made.astype(TYPES[about["dtype"]]).reshape(about["shape"])
 
@@ -194,7 +204,12 @@ def compared(entry):
         words = np.frombuffer(base64.b64decode(recorded["words"]), word)
         if out.dtype != np.dtype(recorded["dtype"]) or list(out.shape) != recorded["shape"]:
             return 1, 1
-        mine = np.ascontiguousarray(out).reshape(-1)[:: recorded["step"]].view(word)
+        flat = np.ascontiguousarray(out).reshape(-1)
+        if "rows" in recorded:  # the first words of a row
+            first = recorded["rows"][0] * out.shape[-1]
+            mine = flat[first : first + len(words)].view(word)
+        else:
+            mine = flat[:: recorded["step"]].view(word)
         total, differing = total + len(words), differing + int((mine != words).sum())
     return total, differing
 

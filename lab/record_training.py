@@ -91,7 +91,7 @@ CALLS = {
     "hardswish": lambda c, x: F.hardswish(x),
     "mish": lambda c, x: F.mish(x),
     "mse_loss": lambda c, x, y: F.mse_loss(x, y, reduction=("none", "mean", "sum")[c["reduction"]]),
-    "mse_loss_backward": lambda c, x, y: aten.mse_loss_backward(one(x) * 0.7, x, y, c["reduction"]),
+    "mse_loss_backward": lambda c, x, y: aten.mse_loss_backward(one(x) * c["gradient"], x, y, c["reduction"]),
     "add": lambda c, x, y: torch.add(x, y, alpha=c["value"]),
     "sub": lambda c, x, y: torch.sub(x, y, alpha=c["value"]),
     "div_number": lambda c, x: x / c["value"],
@@ -107,6 +107,12 @@ CALLS = {
     "foreach_addcmul": lambda c, x, y, z: torch._foreach_addcmul([x], [y], [z], c["value"])[0],
     "foreach_addcdiv": lambda c, x, y, z: torch._foreach_addcdiv([x], [y], [z], [c["value"]])[0],
     "foreach_sqrt": lambda c, x: torch._foreach_sqrt([x.abs()])[0],
+    "foreach_norm": lambda c, x: torch._foreach_norm([x])[0],
+    "vector_norm": lambda c, x: torch.linalg.vector_norm(x),
+    "pow": lambda c, x: x ** c["value"],
+    "log_sigmoid": lambda c, x: F.logsigmoid(x),
+    "binary_cross_entropy": lambda c, x: F.binary_cross_entropy_with_logits(x, (x > 0).to(x.dtype), reduction="none"),
+    "logsumexp": lambda c, x: torch.logsumexp(x.reshape(64, 64), -1),
     "softmax_backward": lambda c, g, x: aten._softmax_backward_data(g, softmax("softmax", x, c), -1, x.dtype),
     "log_softmax_backward": lambda c, g, x: aten._log_softmax_backward_data(
         g, softmax("log_softmax", x, c), -1, x.dtype
@@ -154,7 +160,8 @@ def calls():
         for reduction in range(3):
             yield "mse_loss", [tensor(dtype, 64, 100), tensor(dtype, 64, 100)], {"reduction": reduction}
             if reduction:
-                yield "mse_loss_backward", [tensor(dtype, 64, 100), tensor(dtype, 64, 100)], {"reduction": reduction}
+                more = {"reduction": reduction, "gradient": 0.7}
+                yield "mse_loss_backward", [tensor(dtype, 64, 100), tensor(dtype, 64, 100)], more
         for value in VALUES:
             x = tensor(dtype, 2048)
             for name, count in (("add", 2), ("sub", 2), ("div_number", 1), ("lerp", 2), ("addcmul", 3), ("addcdiv", 3),
@@ -163,6 +170,13 @@ def calls():
                                 ("foreach_addcdiv", 3)):  # fmt: skip
                 yield name, [x] * count, {"value": value}
         yield "foreach_sqrt", [tensor(dtype, 2048)], {}
+        for name in ("log_sigmoid", "binary_cross_entropy", "logsumexp"):
+            yield name, [tensor(dtype, 4096)], {}
+        for value in (3, -2):
+            yield "pow", [tensor(dtype, 2048)], {"value": value}
+        yield "vector_norm", [tensor(dtype, 200)], {}
+        for count in (100, 5000, 70001):
+            yield "foreach_norm", [tensor(dtype, count)], {}
         for columns in COLUMNS:
             shape = (chosen.choice((2, 3, 5)) if columns < 8000 else 2, columns)
             for name in ("softmax_backward", "log_softmax_backward"):
