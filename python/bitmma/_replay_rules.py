@@ -590,7 +590,8 @@ def _clamped(x: np.ndarray, low: Any = None, high: Any = None) -> np.ndarray:
 
 
 def _greater(x: np.ndarray, y: np.ndarray, sign: int) -> np.ndarray:
-    if np.isnan(x.astype(np.float32)).any() or np.isnan(y.astype(np.float32)).any() or ((x == 0) & (y == 0)).any():
+    a, b = x.astype(np.float32), y.astype(np.float32)
+    if np.isnan(a).any() or np.isnan(b).any() or ((a == 0) & (b == 0) & (np.signbit(a) != np.signbit(b))).any():
         raise CannotSay("maximum or minimum of NaN or of two zeros")
     return np.where(x > y if sign > 0 else x < y, x, y)
 

@@ -245,6 +245,8 @@ def test_two_layers_are_trained_step_by_step():
 
 def test_recorded_calls_and_models_agree_in_every_bit(monkeypatch):
     """A part of what lab/record_torch_mode.py recorded: calls, forward passes, and steps of training."""
+    if not (DATA / "torch_mode.json.xz").exists():
+        pytest.skip("NOT checked: data/operators has no torch_mode.json.xz")
     check = module_of("check_torch_mode", monkeypatch)
     with lzma.open(DATA / "torch_mode.json.xz", "rt") as file:
         recorded = json.load(file)
