@@ -143,6 +143,8 @@ CALLS = {
     "hardsigmoid": elements("hardsigmoid.default"),
     "hardswish": elements("hardswish.default"),
     "mish": elements("mish.default"),
+    "hardswish_backward": elements("hardswish_backward.default"),
+    "mish_backward": elements("mish_backward.default"),
     "mse_loss": mse_loss,
     "mse_loss_backward": mse_loss_backward,
     "add": with_value("add.Tensor", "alpha"),

@@ -90,6 +90,8 @@ CALLS = {
     "hardsigmoid": lambda c, x: F.hardsigmoid(x),
     "hardswish": lambda c, x: F.hardswish(x),
     "mish": lambda c, x: F.mish(x),
+    "hardswish_backward": lambda c, g, x: aten.hardswish_backward(g, x),
+    "mish_backward": lambda c, g, x: aten.mish_backward(g, x),
     "mse_loss": lambda c, x, y: F.mse_loss(x, y, reduction=("none", "mean", "sum")[c["reduction"]]),
     "mse_loss_backward": lambda c, x, y: aten.mse_loss_backward(one(x) * c["gradient"], x, y, c["reduction"]),
     "add": lambda c, x, y: torch.add(x, y, alpha=c["value"]),
@@ -155,6 +157,7 @@ def calls():
         for name in CALLS:
             if name.endswith("_backward") and name.split("_")[0] in (
                 "gelu", "silu", "sigmoid", "tanh", "threshold", "leaky", "elu", "softplus", "hardtanh",
+                "hardswish", "mish",
             ):  # fmt: skip
                 yield name, [tensor(dtype, 4096), tensor(dtype, 4096, gain=3.0)], {}
         for reduction in range(3):

@@ -848,8 +848,23 @@ of_rows |= {
 }
 
 
+def _ordered_largest(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+    """The largest elements, in any order of comparisons."""
+    wide = x.astype(np.float64)
+    if np.isnan(wide).any() or _is_whole(x.dtype):
+        raise CannotSay("amax of NaN or of integers over another dimension than the last one")
+    largest: np.ndarray = wide.max(axes)
+    if (largest == 0).any() and np.signbit(wide[wide == 0]).any():
+        raise CannotSay("amax of two zeros")
+    return largest.astype(x.dtype)
+
+
 @_rule(of_rows, "aten.amax.default")
 def _amax(call: Call, x: Value, dims: int | list[int], keepdim: bool = False) -> Value:
+    axes = axes_of(dims, x.array.ndim)
+    if axes != [x.array.ndim - 1] and axes and x.known is None and x.array.size:
+        largest = np.asarray(_ordered_largest(x.array, tuple(axes)))
+        return _shaped(Value(largest), call.output)
     _require_last(x, dims)
     made = _by_rows(call, x, lambda rows, at, whole: [operators.amax(rows, -1, threads=call.threads)])
     return _shaped(made[0], call.output)

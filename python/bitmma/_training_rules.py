@@ -175,6 +175,16 @@ def _hardtanh_backward(dtype: np.dtype, grad: np.ndarray, x: np.ndarray, low: fl
     return np.where((x <= f32(low)) | (x >= f32(high)), f32(0), grad)
 
 
+def _hardswish_backward(dtype: np.dtype, grad: np.ndarray, x: np.ndarray) -> np.ndarray:
+    inside = grad * (_quotient(x, f32(3)) + f32(0.5))
+    return np.where(x <= -3, f32(0), np.where(x < 3, inside, grad))
+
+
+def _mish_backward(dtype: np.dtype, grad: np.ndarray, x: np.ndarray) -> np.ndarray:
+    tangent = _c("tanhf", _c("log1pf", _c("expf", x)))
+    return grad * _fma(x * operators.elementwise("sigmoid", x), _fma(-tangent, tangent, 1), tangent)
+
+
 def _lerp(dtype: np.dtype, a: np.ndarray, b: np.ndarray, weight: float) -> np.ndarray:
     w = f32(weight)
     return _fma(w, b - a, a) if abs(w) < 0.5 else _fma(-(b - a), 1 - w, b)
@@ -210,6 +220,8 @@ _functions: dict[str, Rule] = {
     "hardtanh_backward.default": _elements(_hardtanh_backward, 2),
     "hardsigmoid.default": _elements(lambda dtype, x: _clipped(x + 3, 0, 6) * f32(1 / 6), 1),
     "hardswish.default": _elements(lambda dtype, x: x * _clipped(x + 3, 0, 6) * f32(1 / 6), 1),
+    "hardswish_backward.default": _elements(_hardswish_backward, 2),
+    "mish_backward.default": _elements(_mish_backward, 2),
     "mish.default": _elements(lambda dtype, x: x * _c("tanhf", _c("log1pf", _c("expf", x))), 1),
     "lerp.Scalar": _elements(_lerp, 2),
     "addcmul.default": _elements(_addcmul, 3),

@@ -252,6 +252,17 @@ def _require_aligned(name: str, tensors: list[torch.Tensor]) -> None:
         raise _Refused("a tensor does not begin at a multiple of 16 bytes", "pass x.clone(), here and on the GPU")
 
 
+def _is_composite(func: Any) -> bool:
+    """Whether PyTorch makes an operator of others on a GPU. `silu_backward` and others have kernels beside."""
+
+    def has_kernel(key: str) -> bool:
+        return bool(torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), key))
+
+    return (
+        has_kernel("CompositeImplicitAutograd") and not has_kernel("CPU") and func is not aten._fused_rms_norm.default
+    )
+
+
 def _is_compiled() -> bool:
     """Whether a compiled function calls, which the mode makes run operator by operator."""
     frame: Any = sys._getframe(1)
@@ -298,9 +309,7 @@ class Gpu(TorchDispatchMode):
         if func in replaced:
             with self._again():  # inference mode hands such operators over as they are
                 return replaced[func](*args, **kwargs)
-        # CUDA has a kernel of `_fused_rms_norm`, which is made of others on a CPU.
-        is_composite = torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd")
-        if is_composite and func is not aten._fused_rms_norm.default:
+        if _is_composite(func):
             with self._again():
                 made = func.decompose(*args, **kwargs)
             if made is not NotImplemented:
