@@ -22,9 +22,17 @@ bitmma_component(acts FOLDERS acts USES io products kernel)
 bitmma_component(c_api FOLDERS c_api USES acts)
 bitmma_component(hardware FOLDERS hardware USES acts)
 bitmma_component(lab FOLDERS survey USES hardware)
+bitmma_component(driver FOLDERS driver USES kernel)
 
-set(BITMMA_COMPONENTS "c_api;hardware" CACHE STRING
-    "Components to build, each with those that it uses: core, products, kernel, io, acts, c_api, hardware, lab")
+set(BITMMA_COMPONENTS "c_api;hardware;driver" CACHE STRING
+    "Components to build, each with those that it uses: core, products, kernel, io, acts, c_api, hardware, lab, driver")
+# CUDA programs load a replacement of the driver: Linux with glibc has them.
+include(CheckCXXSymbolExists)
+check_cxx_symbol_exists(__GLIBC__ features.h BITMMA_HAS_GLIBC)
+if("driver" IN_LIST BITMMA_COMPONENTS AND (NOT BITMMA_HAS_GLIBC OR BITMMA_PORTABLE OR NOT CMAKE_SYSTEM_NAME STREQUAL Linux))
+  message(STATUS "Component driver is left out: bitmma exec needs Linux with glibc")
+  list(REMOVE_ITEM BITMMA_COMPONENTS driver)
+endif()
 set(bitmma_built "")
 foreach(name ${BITMMA_COMPONENTS})
   if(NOT name IN_LIST bitmma_all_components)

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "bitmma/core/bits.hpp"
 #include "bitmma/core/text.hpp"
@@ -270,6 +271,25 @@ void Memory::read(uint64_t address, std::span<uint8_t> bytes) const {
            .expected = "bytes that the host or a kernel has written"});
   }
   std::ranges::copy(block->data.subspan(at, bytes.size()), bytes.begin());
+}
+
+void Memory::copy(uint64_t to, uint64_t from, int64_t bytes) {
+  require_size(bytes);
+  const auto size = static_cast<size_t>(bytes);
+  const auto [source, source_at] = place_of(contents_->blocks, from, size);
+  const auto [target, target_at] = place_of(contents_->blocks, to, size);
+  if (size == 0) return;
+  std::memmove(target->data.data() + target_at, source->data.data() + source_at, size);
+  if (target->states.empty()) return;
+  if (source->states.empty()) mark_written(*target, target_at, size);
+  else std::memmove(target->states.data() + target_at, source->states.data() + source_at, size);
+}
+
+bool Memory::is_written(uint64_t address, int64_t bytes) const {
+  require_size(bytes);
+  const auto [block, at] = place_of(contents_->blocks, address, static_cast<size_t>(bytes));
+  return block->states.empty() || std::ranges::all_of(std::span(block->states).subspan(at, static_cast<size_t>(bytes)),
+                                                      [](uint8_t state) { return state == kernel::written; });
 }
 
 std::optional<Allocation> Memory::find(uint64_t address) const {

@@ -59,6 +59,10 @@ class Memory {
   void write(uint64_t address, std::span<const uint8_t> bytes);
   void fill(uint64_t address, int64_t bytes, uint8_t value);
   void read(uint64_t address, std::span<uint8_t> bytes) const;
+  /// Copies bytes of one allocation to one allocation, which may be the same; bytes that are not written stay so.
+  void copy(uint64_t to, uint64_t from, int64_t bytes);
+  /// Whether all these bytes of one allocation are written. Throws Error as read does for bytes outside.
+  bool is_written(uint64_t address, int64_t bytes) const;
 
   /// The allocation that has the byte at this address; nothing if none has.
   std::optional<Allocation> find(uint64_t address) const;

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: MIT
+// Allocations, pools, what pointers point to.
+#include <algorithm>
+#include <cstring>
+
+#include "driver.hpp"
+
+using namespace bitmma::driver;
+
+namespace {
+
+Block& block_at(Driver& driver, uint64_t address, CUresult otherwise = CUDA_ERROR_INVALID_VALUE) {
+  const auto block = driver.blocks.find(address);
+  require(block != driver.blocks.end() && block->second.kind != Block::Kind::constant, otherwise);
+  return block->second;
+}
+
+CUresult allocate_host(void** pointer, size_t bytes, unsigned flags) {
+  return in_context([&](Driver& driver, Context& context) {
+    require_pointer(pointer);
+    Block& block = driver.allocate(bytes, Block::Kind::host, &context);
+    block.flags = flags;
+    *pointer = reinterpret_cast<void*>(block.address);
+  });
+}
+
+CUresult allocate_device(CUdeviceptr* address, size_t bytes, Pool* pool) {
+  return in_context([&](Driver& driver, Context& context) {
+    require_pointer(address);
+    Block& block = driver.allocate(bytes, Block::Kind::device, &context);
+    block.pool = pool;
+    *address = block.address;
+  });
+}
+
+/// CU_MEMORYTYPE_DEVICE of managed memory too, as CUDA says.
+CUmemorytype type_of(const Block& block) { return block.is_of_host() ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE; }
+
+/// Writes an attribute of a pointer. False for one that the pointer does not have; the value is then zero.
+bool write_attribute(Driver& driver, void* to, CUpointer_attribute attribute, CUdeviceptr address) {
+  const Block* block = driver.block_of(address);
+  Block variable;
+  if (!block) {
+    if (const auto allocation = driver.memory.find(address)) {  // of a module
+      variable = {.address = allocation->address, .bytes = static_cast<size_t>(allocation->bytes)};
+      block = &variable;
+    }
+  }
+  const auto write = [&](auto value) {
+    std::memcpy(to, &value, sizeof value);
+    return block != nullptr;
+  };
+  const auto if_there = [&](auto value) { return write(block ? value : decltype(value)()); };
+  const bool is_managed = block && block->kind == Block::Kind::managed;
+  switch (attribute) {
+    case CU_POINTER_ATTRIBUTE_CONTEXT: return if_there(block ? block->context : nullptr);
+    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE: return if_there(block ? type_of(*block) : CUmemorytype());
+    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER: return if_there(address);
+    case CU_POINTER_ATTRIBUTE_HOST_POINTER:
+      return write(block && (is_managed || block->is_of_host()) ? address : uint64_t{0}) &&
+             (is_managed || block->is_of_host());
+    case CU_POINTER_ATTRIBUTE_BUFFER_ID: return if_there(block ? block->id : uint64_t{0});
+    case CU_POINTER_ATTRIBUTE_IS_MANAGED: return write(static_cast<unsigned>(is_managed)), true;
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: return write(block ? 0 : -2);  // CU_DEVICE_INVALID
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: return if_there(block ? block->address : uint64_t{0});
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE: return if_there(block ? uint64_t{block->bytes} : uint64_t{0});
+    case CU_POINTER_ATTRIBUTE_MAPPED: return write(static_cast<unsigned char>(block != nullptr)), true;
+    case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS: return if_there(3);  // CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE
+    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE: return if_there(block ? block->pool : nullptr);
+    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+    case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE: return if_there(0);
+    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES: return if_there(uint64_t{0});
+  }
+  throw Failure{CUDA_ERROR_INVALID_VALUE};
+}
+
+Pool& pool_at(Driver& driver, Pool* pool) { return pool == &driver.default_pool ? *pool : driver.pools.at(pool); }
+
+}  // namespace
+
+extern "C" {
+
+CUresult cuMemAlloc_v2(CUdeviceptr* address, size_t bytes) { return allocate_device(address, bytes, nullptr); }
+
+CUresult cuMemAllocPitch_v2(CUdeviceptr* address, size_t* pitch, size_t width, size_t height, unsigned) {
+  if (!pitch) return CUDA_ERROR_INVALID_VALUE;
+  *pitch = (width + 511) / 512 * 512;
+  return allocate_device(address, *pitch * height, nullptr);
+}
+
+CUresult cuMemAllocManaged(CUdeviceptr* address, size_t bytes, unsigned) {
+  return in_context([&](Driver& driver, Context& context) {
+    require_pointer(address);
+    *address = driver.allocate(bytes, Block::Kind::managed, &context).address;
+  });
+}
+
+CUresult cuMemFree_v2(CUdeviceptr address) {
+  return in_context([&](Driver& driver, Context&) {
+    if (address == 0) return;
+    const Block& block = block_at(driver, address);
+    require(!block.is_of_host(), CUDA_ERROR_INVALID_VALUE);
+    driver.free(block);
+  });
+}
+
+CUresult cuMemGetInfo_v2(size_t* free, size_t* total) {
+  return in_context([&](Driver& driver, Context&) {
+    if (free) *free = driver.limit_bytes - driver.used_bytes;
+    if (total) *total = driver.limit_bytes;
+  });
+}
+
+CUresult cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* bytes, CUdeviceptr address) {
+  return in_context([&](Driver& driver, Context&) {
+    const std::optional<bitmma::Allocation> allocation = driver.memory.find(address);
+    require(allocation.has_value(), CUDA_ERROR_NOT_FOUND);
+    if (base) *base = allocation->address;
+    if (bytes) *bytes = static_cast<size_t>(allocation->bytes);
+  });
+}
+
+CUresult cuMemAllocHost_v2(void** pointer, size_t bytes) { return allocate_host(pointer, bytes, 0); }
+CUresult cuMemHostAlloc(void** pointer, size_t bytes, unsigned flags) { return allocate_host(pointer, bytes, flags); }
+
+CUresult cuMemFreeHost(void* pointer) {
+  return in_context([&](Driver& driver, Context&) {
+    if (!pointer) return;
+    const Block& block = block_at(driver, reinterpret_cast<uint64_t>(pointer));
+    require(block.kind == Block::Kind::host, CUDA_ERROR_INVALID_VALUE);
+    driver.free(block);
+  });
+}
+
+CUresult cuMemHostRegister_v2(void* pointer, size_t bytes, unsigned flags) {
+  return in_context([&](Driver& driver, Context& context) {
+    require(pointer && bytes > 0, CUDA_ERROR_INVALID_VALUE);
+    const auto address = reinterpret_cast<uint64_t>(pointer);
+    require(!driver.block_of(address), CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+    driver.add_block(
+        {.address = address, .bytes = bytes, .kind = Block::Kind::registered, .context = &context, .flags = flags},
+        true, "registered memory of the host");
+  });
+}
+
+CUresult cuMemHostUnregister(void* pointer) {
+  return in_context([&](Driver& driver, Context&) {
+    const Block& block = block_at(driver, reinterpret_cast<uint64_t>(pointer), CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+    require(block.kind == Block::Kind::registered, CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+    driver.free(block);
+  });
+}
+
+CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr* address, void* pointer, unsigned) {
+  return in_context([&](Driver& driver, Context&) {
+    require_pointer(address);
+    const Block* const block = driver.block_of(reinterpret_cast<uint64_t>(pointer));
+    require(block && block->is_of_host(), CUDA_ERROR_INVALID_VALUE);
+    *address = reinterpret_cast<uint64_t>(pointer);
+  });
+}
+
+CUresult cuMemHostGetFlags(unsigned* flags, void* pointer) {
+  return in_context([&](Driver& driver, Context&) {
+    require_pointer(flags);
+    const Block* const block = driver.block_of(reinterpret_cast<uint64_t>(pointer));
+    require(block && block->is_of_host(), CUDA_ERROR_INVALID_VALUE);
+    *flags = block->flags;
+  });
+}
+
+CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attribute, CUdeviceptr address) {
+  return in_context([&](Driver& driver, Context&) {
+    require_pointer(data);
+    require(write_attribute(driver, data, attribute, address), CUDA_ERROR_INVALID_VALUE);
+  });
+}
+
+CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute* attributes, void** data, CUdeviceptr address) {
+  return in_context([&](Driver& driver, Context&) {
+    require_pointer(attributes), require_pointer(data);
+    for (unsigned i = 0; i < count; ++i) write_attribute(driver, data[i], attributes[i], address);
+  });
+}
+
+CUresult cuPointerSetAttribute(const void*, CUpointer_attribute attribute, CUdeviceptr address) {
+  return in_context([&](Driver& driver, Context&) {
+    require(driver.block_of(address) && attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, CUDA_ERROR_INVALID_VALUE);
+  });
+}
+
+// Advice on managed memory: all memory is the host's here.
+CUresult cuMemAdvise(CUdeviceptr, size_t, int, CUdevice) {
+  return in_context([](Driver&, Context&) {});
+}
+CUresult cuMemAdvise_v2(CUdeviceptr, size_t, int, uint64_t) {
+  return in_context([](Driver&, Context&) {});
+}
+CUresult cuMemPrefetchAsync(CUdeviceptr, size_t, CUdevice, CUstream) {
+  return in_context([](Driver&, Context&) {});
+}
+CUresult cuMemPrefetchAsync_v2(CUdeviceptr, size_t, uint64_t, unsigned, CUstream) {
+  return in_context([](Driver&, Context&) {});
+}
+
+CUresult cuDeviceGetDefaultMemPool(CUmemoryPool* pool, CUdevice) {
+  return in_driver([&](Driver& driver) {
+    require_pointer(pool);
+    *pool = &driver.default_pool;
+  });
+}
+
+CUresult cuDeviceGetMemPool(CUmemoryPool* pool, CUdevice) {
+  return in_driver([&](Driver& driver) {
+    require_pointer(pool);
+    *pool = driver.pool;
+  });
+}
+
+CUresult cuDeviceSetMemPool(CUdevice, CUmemoryPool pool) {
+  return in_driver([&](Driver& driver) { driver.pool = &pool_at(driver, pool); });
+}
+
+CUresult cuMemPoolCreate(CUmemoryPool* pool, const void*) {
+  return in_driver([&](Driver& driver) {
+    require_pointer(pool);
+    *pool = &driver.pools.add();
+  });
+}
+
+CUresult cuMemPoolDestroy(CUmemoryPool pool) {
+  return in_driver([&](Driver& driver) {
+    Pool& own = driver.pools.at(pool);
+    if (driver.pool == &own) driver.pool = &driver.default_pool;
+    driver.pools.remove(own);
+  });
+}
+
+CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t) {
+  return in_driver([&](Driver& driver) { pool_at(driver, pool); });
+}
+
+CUresult cuMemPoolSetAccess(CUmemoryPool pool, const void*, size_t) { return cuMemPoolTrimTo(pool, 0); }
+
+// Attributes 1 to 3 are ints, the others 64 bits. Source: CUDA Driver API, CUmemPool_attribute.
+CUresult cuMemPoolSetAttribute(CUmemoryPool pool, int attribute, void* value) {
+  return in_driver([&](Driver& driver) {
+    require_pointer(value);
+    uint64_t word = 0;
+    std::memcpy(&word, value, attribute <= 3 ? sizeof(int) : sizeof word);
+    pool_at(driver, pool).attributes[attribute] = word;
+  });
+}
+
+CUresult cuMemPoolGetAttribute(CUmemoryPool pool, int attribute, void* value) {
+  return in_driver([&](Driver& driver) {
+    require_pointer(value);
+    Pool& own = pool_at(driver, pool);
+    uint64_t word = own.attributes[attribute];
+    constexpr int first_of_use = 5;  // RESERVED_MEM_CURRENT and _HIGH, USED_MEM_CURRENT and _HIGH
+    if (attribute >= first_of_use)
+      for (const auto& [address, block] : driver.blocks) word += block.pool == &own ? block.bytes : 0;
+    std::memcpy(value, &word, attribute <= 3 ? sizeof(int) : sizeof word);
+  });
+}
+
+CUresult cuMemAllocAsync(CUdeviceptr* address, size_t bytes, CUstream stream) {
+  return in_driver([&](Driver& driver) {
+    driver.require_stream(stream);
+    return allocate_device(address, bytes, driver.pool);
+  });
+}
+
+CUresult cuMemAllocFromPoolAsync(CUdeviceptr* address, size_t bytes, CUmemoryPool pool, CUstream stream) {
+  return in_driver([&](Driver& driver) {
+    driver.require_stream(stream);
+    return allocate_device(address, bytes, &pool_at(driver, pool));
+  });
+}
+
+CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream) {
+  return in_driver([&](Driver& driver) {
+    driver.require_stream(stream);
+    return cuMemFree_v2(address);
+  });
+}
+
+}  // extern "C"

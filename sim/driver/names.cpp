@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT
+// Functions by name, and calls of those that bitmma does not have.
+#include "names.hpp"
+
+#include <algorithm>
+#include <string>
+
+#include "driver.hpp"
+
+using namespace bitmma::driver;
+
+namespace {
+
+/// The newest symbol of this name that `version` has.
+CUresult find(const char* name, void** address, int version, uint64_t flags, CUdriverProcAddressQueryResult* status) {
+  if (!name || !address) return CUDA_ERROR_INVALID_VALUE;
+  const bool per_thread = (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0;
+  bool is_known = false;
+  *address = nullptr;
+  for (const ApiSymbol& symbol :
+       std::ranges::equal_range(api_symbols(), std::string_view(name), {}, &ApiSymbol::name)) {
+    is_known = true;
+    const bool is_per_thread = symbol.symbol.ends_with("_ptds") || symbol.symbol.ends_with("_ptsz");
+    if (symbol.since <= version && (per_thread || !is_per_thread)) *address = symbol.address;
+  }
+  if (status)
+    *status = *address   ? CU_GET_PROC_ADDRESS_SUCCESS
+              : is_known ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT
+                         : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+  return *address || status ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+}
+
+}  // namespace
+
+extern "C" {
+
+int bitmma_refuse_call(const char* symbol) {
+  return in_driver([&](Driver& driver) {
+    driver.report.add_refused_call(symbol);
+    return CUDA_ERROR_NOT_SUPPORTED;
+  });
+}
+
+CUresult cuGetProcAddress(const char* name, void** address, int version, uint64_t flags) {
+  return find(name, address, version, flags, nullptr);
+}
+
+CUresult cuGetProcAddress_v2(const char* name, void** address, int version, uint64_t flags,
+                             CUdriverProcAddressQueryResult* status) {
+  return find(name, address, version, flags, status);
+}
+
+/// Tables of private functions, by which NVIDIA's static libraries also verify that the driver is NVIDIA's. bitmma has
+/// none.
+CUresult cuGetExportTable(const void** table, const void*) {
+  if (table) *table = nullptr;
+  const std::lock_guard guard(detail::lock());
+  static bool is_told = false;
+  if (!std::exchange(is_told, true))
+    Report::print(
+        "the program asks for private functions of NVIDIA's driver, as the static CUDA runtime and libraries with it "
+        "do, and "
+        "gets an error: link it with -cudart shared; kernels of CuPy and CuTe DSL run by bitmma.kernel in Python");
+  return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+}  // extern "C"

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT
+#include "report.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "../core/json.hpp"
+#include "bitmma/core/text.hpp"
+#include "bitmma/core/version.hpp"
+#include "settings.hpp"
+
+namespace bitmma::driver {
+namespace {
+
+Json counts_of(const std::map<std::string, uint64_t>& counts, const char* what) {
+  Json list = Json::array();
+  for (const auto& [text, count] : counts) list.push_back({{what, text}, {"count", count}});
+  return list;
+}
+
+/// Writes a file whole or not at all: under another name first.
+void write_whole(const std::string& path, const std::string& text) {
+  const std::string unfinished = fmt::format("{}.{}.unfinished", path, getpid());
+  FILE* const file = std::fopen(unfinished.c_str(), "wb");
+  bool is_written = file && std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  is_written = (!file || std::fclose(file) == 0) && is_written;
+  if (is_written && std::rename(unfinished.c_str(), path.c_str()) == 0) return;
+  std::remove(unfinished.c_str());
+  Report::print(fmt::format("{}: cannot be written", path));
+}
+
+}  // namespace
+
+void Report::print(std::string_view text) {
+  // One call, so that lines of several processes stay apart.
+  const std::string line = fmt::format("bitmma exec: {}\n", text);
+  std::fwrite(line.data(), 1, line.size(), stderr);
+}
+
+void Report::print_once(const std::string& text) {
+  if (printed_[text]++ == 0) print(text);
+}
+
+void Report::add_launch(const std::string& kernel, uint64_t thread_instructions, double seconds) {
+  Kernel& row = kernels_[kernel];
+  ++row.launches;
+  row.thread_instructions += thread_instructions;
+  row.seconds += seconds;
+}
+
+void Report::add_fault(const std::string& kernel, const std::vector<Violation>& violations, int result) {
+  std::string text;
+  for (const Violation& violation : violations) text += (text.empty() ? "" : "; ") + bitmma::print(violation);
+  const std::string code(bitmma::print(violations.front().code));
+  print(fmt::format("kernel {}: {}; the program gets error {}", kernel, text, result));
+  faults_.push_back({.kernel = kernel, .text = text, .code = code, .result = result});
+}
+
+void Report::add_warning(const std::string& kernel, const Violation& warning) {
+  const std::string text =
+      kernel.empty() ? bitmma::print(warning) : fmt::format("kernel {}: {}", kernel, bitmma::print(warning));
+  if (warnings_[text]++ == 0) print(fmt::format("warning: {}", text));
+}
+
+void Report::add_uncertainty(const std::string& kernel, const Violation& warning) {
+  ++uncertain_[fmt::format("kernel {}: {}", kernel, bitmma::print(warning))];
+}
+
+void Report::add_refused_call(const std::string& symbol) { ++refused_[symbol]; }
+
+std::string Report::json(std::string_view gpu) const {
+  Json kernels = Json::array(), faults = Json::array();
+  for (const auto& [name, kernel] : kernels_)
+    kernels.push_back({{"kernel", name},
+                       {"launches", kernel.launches},
+                       {"thread_instructions", kernel.thread_instructions},
+                       {"seconds", kernel.seconds}});
+  for (const Fault& fault : faults_)
+    faults.push_back({{"kernel", fault.kernel}, {"code", fault.code}, {"text", fault.text}, {"result", fault.result}});
+  const Json report{{"bitmma", version()},
+                    {"gpu", gpu},
+                    {"process", getpid()},
+                    {"kernels", kernels},
+                    {"faults", faults},
+                    {"warnings", counts_of(warnings_, "warning")},
+                    {"uncertain", counts_of(uncertain_, "uncertain")},
+                    {"refused_calls", counts_of(refused_, "function")}};
+  return json_text(report, 2) + "\n";
+}
+
+std::string Report::summary() const {
+  uint64_t launches = 0, instructions = 0;
+  double seconds = 0;
+  for (const auto& [name, kernel] : kernels_) {
+    launches += kernel.launches;
+    instructions += kernel.thread_instructions;
+    seconds += kernel.seconds;
+  }
+  std::string text = fmt::format(
+      "{} of {}, {} thread instructions, {:.1f} s; {}", counted(static_cast<int64_t>(launches), "launch"),
+      counted(std::ssize(kernels_), "kernel"), instructions, seconds, counted(std::ssize(faults_), "fault"));
+  if (!warnings_.empty()) text += fmt::format(", {}", counted(std::ssize(warnings_), "warning"));
+  if (!uncertain_.empty())
+    text += fmt::format("\nbitmma exec: the last bits are uncertain in {}; --json lists them",
+                        counted(std::ssize(uncertain_), "place"));
+  std::string calls;
+  for (const auto& [symbol, count] : refused_)
+    calls += fmt::format("{}{} ({})", calls.empty() ? "" : ", ", symbol, count);
+  if (!calls.empty()) text += "\nbitmma exec: calls of functions that bitmma does not have: " + calls;
+  return text;
+}
+
+void Report::finish(std::string_view gpu) const {
+  if (!settings_.json.empty()) write_whole(file_of_process(settings_.json), json(gpu));
+  if (!settings_.is_quiet && !(kernels_.empty() && faults_.empty() && refused_.empty())) print(summary());
+}
+
+}  // namespace bitmma::driver
