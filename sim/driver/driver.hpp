@@ -21,10 +21,10 @@
 #include <utility>
 #include <vector>
 
+#include "attributes.hpp"
 #include "bitmma/kernel/kernel.hpp"
 #include "bitmma/kernel/memory.hpp"
 #include "cuda.hpp"
-#include "gpus.hpp"
 #include "report.hpp"
 #include "settings.hpp"
 

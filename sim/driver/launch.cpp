@@ -104,7 +104,7 @@ void launch_kernel(Driver& driver, Context& context, Function& function, LaunchC
     Progress progress(name);
     const InterruptScope scope([&] { progress(); });
     const LaunchReport done = bitmma::launch(entry, launch);
-    std::fputs(done.printed.c_str(), stdout);
+    if (!done.printed.empty()) std::fputs(done.printed.c_str(), stdout), std::fflush(stdout);
     driver.report.add_launch(name, done.thread_instructions, seconds_since(begin));
     for (const Violation& warning : done.warnings) driver.report.add_warning(name, warning);
   } catch (const Error& error) {

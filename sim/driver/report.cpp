@@ -23,6 +23,11 @@ Json counts_of(const std::map<std::string, uint64_t>& counts, const char* what) 
 
 /// Writes a file whole or not at all: under another name first.
 void write_whole(const std::string& path, const std::string& text) {
+  if (path.starts_with("/dev/")) {  // a terminal or a pipe
+    FILE* const file = std::fopen(path.c_str(), "wb");
+    if (file) std::fwrite(text.data(), 1, text.size(), file), std::fclose(file);
+    return;
+  }
   const std::string unfinished = fmt::format("{}.{}.unfinished", path, getpid());
   FILE* const file = std::fopen(unfinished.c_str(), "wb");
   bool is_written = file && std::fwrite(text.data(), 1, text.size(), file) == text.size();
@@ -91,7 +96,7 @@ std::string Report::json(std::string_view gpu) const {
   return json_text(report, 2) + "\n";
 }
 
-std::string Report::summary() const {
+std::string Report::summary(std::string_view gpu) const {
   uint64_t launches = 0, instructions = 0;
   double seconds = 0;
   for (const auto& [name, kernel] : kernels_) {
@@ -99,9 +104,9 @@ std::string Report::summary() const {
     instructions += kernel.thread_instructions;
     seconds += kernel.seconds;
   }
-  std::string text = fmt::format(
-      "{} of {}, {} thread instructions, {:.1f} s; {}", counted(static_cast<int64_t>(launches), "launch"),
-      counted(std::ssize(kernels_), "kernel"), instructions, seconds, counted(std::ssize(faults_), "fault"));
+  std::string text = fmt::format("{} {} of {} on a simulated {}: {} thread instructions in {:.1f} s, {}", launches,
+                                 launches == 1 ? "launch" : "launches", counted(std::ssize(kernels_), "kernel"), gpu,
+                                 instructions, seconds, counted(std::ssize(faults_), "fault"));
   if (!warnings_.empty()) text += fmt::format(", {}", counted(std::ssize(warnings_), "warning"));
   if (!uncertain_.empty())
     text += fmt::format("\nbitmma exec: the last bits are uncertain in {}; --json lists them",
@@ -115,7 +120,7 @@ std::string Report::summary() const {
 
 void Report::finish(std::string_view gpu) const {
   if (!settings_.json.empty()) write_whole(file_of_process(settings_.json), json(gpu));
-  if (!settings_.is_quiet && !(kernels_.empty() && faults_.empty() && refused_.empty())) print(summary());
+  if (!settings_.is_quiet && !(kernels_.empty() && faults_.empty() && refused_.empty())) print(summary(gpu));
 }
 
 }  // namespace bitmma::driver

@@ -45,7 +45,7 @@ class Report {
     int result = 0;
   };
   std::string json(std::string_view gpu) const;
-  std::string summary() const;
+  std::string summary(std::string_view gpu) const;
 
   const Settings& settings_;
   std::map<std::string, Kernel> kernels_ = {};

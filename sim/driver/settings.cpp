@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "bitmma/core/parallel.hpp"
-#include "gpus.hpp"
+#include "bitmma/driver/gpus.hpp"
 #include "report.hpp"
 
 namespace bitmma::driver {

@@ -11,7 +11,7 @@
 namespace bitmma::driver {
 
 struct Settings {
-  std::string gpu = "H100";                 // BITMMA_EXEC_GPU: a row of gpus()
+  std::string gpu = "H100";                 // BITMMA_EXEC_GPU: a row of gpus
   int64_t memory_bytes = int64_t{4} << 30;  // BITMMA_EXEC_MEMORY
   int threads = 1;                          // BITMMA_EXEC_THREADS
   bool checks = true;                       // BITMMA_EXEC_CHECKS=0: as Launch::checks

@@ -10,6 +10,7 @@
 #include "bitmma/core/text.hpp"
 #include "bitmma/core/version.hpp"
 #include "commands.hpp"
+#include "exec.hpp"
 #include "help.hpp"
 #include "numbers.hpp"
 #include "output.hpp"
@@ -32,6 +33,7 @@ void add_commands(Command& app, Context& context) {
   add_quantize(app, context);
   add_operator(app, context);
   add_run(app, context);
+  add_exec(app, context);
   add_replay(app, context);
   add_diagnose(app, context);
   add_ptx(app, context);
@@ -100,8 +102,9 @@ int refuse(const Context& context, const std::vector<Violation>& violations) {
 }
 
 /// Parses and runs; returns the exit code.
-int run_command(Command& app, Context& context, const std::vector<std::string>& words) {
+int run_command(Command& app, Context& context, std::vector<std::string> words) {
   const Terminal& terminal = context.terminal;
+  context.command = take_command(words);
   const std::vector<std::string> arguments = with_negative_operands(with_standard_streams(app, with_help_flag(words)));
   try {
     require_acts(arguments);

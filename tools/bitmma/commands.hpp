@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "cli.hpp"
 #include "flag.hpp"
@@ -19,6 +20,7 @@ struct Context {
   int exit_code = exit_same;
   mutable std::set<std::string> printed_warnings = {};  // to print each warning once
   Heartbeat* heartbeat = nullptr;
+  std::vector<std::string> command = {};  // of `exec`: the words of another program
 
   /// The stream for results.
   std::ostream& out() const {
@@ -55,6 +57,7 @@ void add_math(Command& app, Context& context);
 void add_quantize(Command& app, Context& context);
 void add_operator(Command& app, Context& context);
 void add_run(Command& app, Context& context);
+void add_exec(Command& app, Context& context);
 void add_replay(Command& app, Context& context);
 /// The line to type for `replay`, which is Python's; nothing for other commands, and where help is asked for.
 std::optional<std::string> line_of_replay(const std::vector<std::string>& arguments);

@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: MIT
-#include "gpus.hpp"
+#include "attributes.hpp"
 
 #include <algorithm>
 #include <array>
+#include <span>
+#include <string_view>
 
 namespace bitmma::driver {
 namespace {
+
+/// An attribute by its number in CUdevice_attribute.
+struct Attribute {
+  int id = 0, value = 0;
+};
 
 // All attributes from 1 to 147, as cuDeviceGetAttribute of an NVIDIA H200 gave them (driver of CUDA 13.0, 28 Nov 2026);
 // higher numbers gave CUDA_ERROR_INVALID_VALUE.
@@ -30,36 +37,26 @@ constexpr auto recorded_on_h200 = std::to_array<Attribute>({
 // clang-format on
 static_assert(std::ranges::is_sorted(recorded_on_h200, {}, &Attribute::id));
 
-// NVIDIA H100 Tensor Core GPU datasheet and architecture white paper: SXM5, 50 MB of L2, HBM3 of 5120 bits.
+/// What differs on another GPU, which has not been recorded but is published.
+struct Differences {
+  std::string_view gpu = {};
+  std::span<const Attribute> attributes = {};
+};
+
+// NVIDIA H100 Tensor Core GPU datasheet and architecture white paper, SXM5: 50 MiB of L2, HBM3 with 5120 bits at 2619
+// MHz. As on the H200, 5/8 of the L2 may be set aside for persisting accesses.
 constexpr auto h100 = std::to_array<Attribute>(
     {{l2_bytes, 52428800}, {bus_width, 5120}, {memory_clock, 2619000}, {persisting_l2_bytes, 32768000}});
+constexpr auto published = std::to_array<Differences>({{.gpu = "H100", .attributes = h100}});
 
 }  // namespace
 
-std::span<const Gpu> gpus() {
-  static constexpr auto rows = std::to_array<Gpu>({
-      {.name = "H100",
-       .device_name = "NVIDIA H100 80GB HBM3",
-       .target = Target::sm_90a,
-       .memory_bytes = int64_t{80} << 30,
-       .differences = h100,
-       .source = "published: name, memory, L2, memory clock and bus; the rest as the H200"},
-      {.name = "H200",
-       .device_name = "NVIDIA H200",
-       .target = Target::sm_90a,
-       .memory_bytes = 150109880320,
-       .source = "recorded"},
-  });
-  return rows;
-}
-
-const Gpu* gpu_named(std::string_view name) {
-  const auto row = std::ranges::find(gpus(), name, &Gpu::name);
-  return row == gpus().end() ? nullptr : &*row;
-}
-
 std::optional<int> attribute(const Gpu& gpu, int id) {
-  for (const std::span<const Attribute> attributes : {gpu.differences, std::span<const Attribute>(recorded_on_h200)}) {
+  std::span<const Attribute> differences;
+  for (const Differences& row : published) {
+    if (row.gpu == gpu.name) differences = row.attributes;
+  }
+  for (const std::span<const Attribute> attributes : {differences, std::span<const Attribute>(recorded_on_h200)}) {
     const auto row = std::ranges::find(attributes, id, &Attribute::id);
     if (row != attributes.end()) return row->value;
   }
