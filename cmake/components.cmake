@@ -22,7 +22,7 @@ bitmma_component(acts FOLDERS acts USES io products kernel)
 bitmma_component(c_api FOLDERS c_api USES acts)
 bitmma_component(hardware FOLDERS hardware USES acts)
 bitmma_component(lab FOLDERS survey USES hardware)
-bitmma_component(driver FOLDERS driver USES kernel)
+bitmma_component(driver FOLDERS driver USES kernel io)
 
 set(BITMMA_COMPONENTS "c_api;hardware;driver" CACHE STRING
     "Components to build, each with those that it uses: core, products, kernel, io, acts, c_api, hardware, lab, driver")

@@ -28,7 +28,9 @@ void note_fork() { is_forked = the_driver != nullptr; }
 void finish() {
   if (!the_driver || is_forked) return;
   const std::lock_guard guard(detail::lock());
-  the_driver->report.finish(the_driver->gpu.device_name);
+  Driver& driver = *the_driver;
+  if (driver.recorder) driver.recorder->write(file_of_process(driver.settings.record), driver.gpu.target);
+  driver.report.finish(driver.gpu.device_name);
 }
 
 }  // namespace
@@ -37,7 +39,9 @@ Driver::Driver(const Gpu& row)
     : gpu(row),
       settings(driver::settings()),
       report(settings),
-      limit_bytes(static_cast<size_t>(std::min(settings.memory_bytes, row.memory_bytes))) {}
+      limit_bytes(static_cast<size_t>(std::min(settings.memory_bytes, row.memory_bytes))) {
+  if (!settings.record.empty()) recorder.emplace();
+}
 
 Block* Driver::block_of(uint64_t address) {
   auto block = blocks.upper_bound(address);

@@ -25,6 +25,7 @@
 #include "bitmma/kernel/kernel.hpp"
 #include "bitmma/kernel/memory.hpp"
 #include "cuda.hpp"
+#include "record.hpp"
 #include "report.hpp"
 #include "settings.hpp"
 
@@ -137,6 +138,7 @@ class Driver {
   const Gpu& gpu;
   const Settings& settings;
   Report report;
+  std::optional<Recorder> recorder;
   Memory memory;
   std::map<uint64_t, Block> blocks;  // by address
   size_t used_bytes = 0;             // of device and managed memory

@@ -101,13 +101,16 @@ void launch_kernel(Driver& driver, Context& context, Function& function, LaunchC
   const auto begin = std::chrono::steady_clock::now();
   try {
     const PtxEntry& entry = decoded(driver, function);
+    if (driver.recorder) driver.recorder->begin(function.module->text, function.module->ptx, function.info, launch);
     Progress progress(name);
     const InterruptScope scope([&] { progress(); });
     const LaunchReport done = bitmma::launch(entry, launch);
     if (!done.printed.empty()) std::fputs(done.printed.c_str(), stdout), std::fflush(stdout);
+    if (driver.recorder) driver.recorder->end(driver.memory, true);
     driver.report.add_launch(name, done.thread_instructions, seconds_since(begin));
     for (const Violation& warning : done.warnings) driver.report.add_warning(name, warning);
   } catch (const Error& error) {
+    if (driver.recorder) driver.recorder->end(driver.memory, false);
     const Violation& first = error.violations().front();
     const std::optional<CUresult> fault = result_of_fault(first.code);
     const CUresult result = fault ? *fault : result_of_refusal(first, launch.cooperative);
