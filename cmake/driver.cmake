@@ -43,7 +43,7 @@ foreach(used ${bitmma_driver_uses})
 endforeach()
 # A program may have a C++ library of its own, older than this one.
 if(NOT BITMMA_SANITIZE)
-  target_link_options(bitmma_cuda PRIVATE -static-libstdc++ -static-libgcc)
+  target_link_options(bitmma_cuda PRIVATE -static-libstdc++ -static-libgcc LINKER:--no-undefined)
 endif()
 target_link_options(bitmma_cuda PRIVATE LINKER:-Bsymbolic-functions LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/cuda.map)
 set_target_properties(bitmma_cuda PROPERTIES LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/cuda.map)

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Copies and fills, of memory that is the host's, the device's or both. All of them are done when they return.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -32,7 +34,7 @@ void copy(Driver& driver, uint64_t to, uint64_t from, size_t bytes) {
       std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
     }
   } catch (const bitmma::Error& error) {
-    driver.report.print_once(error.what());
+    driver.report.print_once(fmt::format("a copy is refused: {}", error.what()));
     throw Failure{CUDA_ERROR_INVALID_VALUE};
   }
 }

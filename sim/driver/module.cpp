@@ -12,6 +12,19 @@
 #include "image.hpp"
 
 namespace bitmma::driver {
+namespace {
+
+/// PTX for a GPU runs on later ones too, unless its target says that it is of one architecture: sm_90a.
+void require_runnable(Target target, Target gpu) {
+  const bool is_of_one = print(target).ends_with('a') || print(target).ends_with('f');
+  if (info(target).chip == info(gpu).chip || (!is_of_one && target < gpu)) return;
+  throw Error({.code = ViolationCode::unsupported_target,
+               .field = ".target",
+               .seen = std::string(print(target)),
+               .expected = fmt::format("PTX that runs on {}", print(gpu))});
+}
+
+}  // namespace
 
 Module& Driver::load(const void* image, Context* context) {
   require_pointer(image);
@@ -26,7 +39,9 @@ Module& Driver::load(const void* image, Context* context) {
 }
 
 Module& Driver::load_text(std::string ptx, Context* context) {
-  auto loaded = std::make_unique<Module>(Module{.ptx = PtxModule(ptx), .context = context});
+  PtxModule parsed(ptx);
+  require_runnable(parsed.target(), gpu.target);
+  auto loaded = std::make_unique<Module>(Module{.ptx = std::move(parsed), .context = context});
   loaded->text = std::move(ptx);
   Module& module = modules.add(std::move(loaded));
   for (const PtxEntryInfo& info : module.ptx.entries()) {

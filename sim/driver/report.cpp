@@ -24,7 +24,7 @@ Json counts_of(const std::map<std::string, uint64_t>& counts, const char* what) 
 /// Writes a file whole or not at all: under another name first.
 void write_whole(const std::string& path, const std::string& text) {
   if (path.starts_with("/dev/")) {  // a terminal or a pipe
-    FILE* const file = std::fopen(path.c_str(), "wb");
+    FILE* const file = std::fopen(path.c_str(), "ab");
     if (file) std::fwrite(text.data(), 1, text.size(), file), std::fclose(file);
     return;
   }

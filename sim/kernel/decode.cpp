@@ -98,6 +98,7 @@ Decoder::Decoder(const Module& module, const Entry& entry, Target target, Fusion
   program_.target = target;
   program_.entry = entry;
   program_.variables = module.variables;
+  program_.files = module.files;
 }
 
 Type Decoder::type_of(const Operand& operand) const {

@@ -28,7 +28,11 @@ std::string print_place(const Program& program, int instruction) {
   if (instruction < 0) return "the kernel's end";
   const PtxInstruction& statement = program.entry.instructions[static_cast<size_t>(instruction)];
   std::string place = fmt::format("PTX line {}, {}", statement.line, shortened(statement.text, 120));
-  if (statement.source_line > 0) place += fmt::format(" (source line {})", statement.source_line);
+  if (statement.source_line > 0) {
+    const auto file = program.files.find(statement.source_file);
+    place += file == program.files.end() ? fmt::format(" (source line {})", statement.source_line)
+                                         : fmt::format(" ({}:{})", printable(file->second), statement.source_line);
+  }
   return place;
 }
 

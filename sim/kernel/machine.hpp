@@ -343,7 +343,8 @@ struct Cluster {
 struct Program {
   Target target = Target::sm_90a;
   Entry entry = {};
-  std::vector<Variable> variables = {};  // the module's variables
+  std::vector<Variable> variables = {};   // the module's variables
+  std::map<int, std::string> files = {};  // the module's .file
   std::vector<Op> ops = {};
   std::vector<uint32_t> register_slots = {};  // for each register of the entry
   std::vector<std::shared_ptr<const void>> details = {};

@@ -1,0 +1,80 @@
+// Several threads, a fork, and what stays when everything is freed.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <thread>
+
+#include "driver/api.hpp"
+
+using namespace bitmma::driver;
+using namespace bitmma::driver::test;
+
+TEST_CASE("several threads use a context at a time") {
+  const TestContext context;
+  const CUfunction add = function_of(load(add_ptx), "add");
+  std::vector<std::thread> threads;
+  std::vector<std::vector<float>> results(4);
+  for (size_t number = 0; number < results.size(); ++number) {
+    threads.emplace_back([&, number] {
+      unsigned n = 256;
+      if (call("cuCtxSetCurrent", context.get()) != CUDA_SUCCESS) return;
+      for (int round = 0; round < 20; ++round) {
+        CUdeviceptr x = 0, y = 0;
+        const std::vector<float> values(n, static_cast<float>(number));
+        for (CUdeviceptr* const address : {&x, &y}) {
+          call("cuMemAlloc_v2", address, size_t{4 * n});
+          call("cuMemcpyHtoD_v2", *address, static_cast<const void*>(values.data()), size_t{4 * n});
+        }
+        void* parameters[]{&x, &y, &n};
+        call("cuLaunchKernel", add, 2U, 1U, 1U, 128U, 1U, 1U, 0U, CUstream{}, static_cast<void**>(parameters),
+             static_cast<void**>(nullptr));
+        results[number].resize(n);
+        call("cuMemcpyDtoH_v2", static_cast<void*>(results[number].data()), y, size_t{4 * n});
+        for (const CUdeviceptr address : {x, y}) call("cuMemFree_v2", address);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (size_t number = 0; number < results.size(); ++number)
+    CHECK(results[number] == std::vector<float>(256, 2 * static_cast<float>(number)));
+}
+
+TEST_CASE("a child of a process that has used the driver gets an error, as with CUDA, and the parent goes on") {
+  const TestContext context;
+  const CUdeviceptr address = allocate(16);
+  const pid_t child = fork();
+  if (child == 0) {
+    CUdeviceptr other = 0;
+    const bool is_refused = call("cuMemAlloc_v2", &other, size_t{16}) == CUDA_ERROR_NOT_INITIALIZED &&
+                            call("cuInit", 0U) == CUDA_ERROR_NOT_INITIALIZED;
+    _exit(is_refused ? 0 : 1);
+  }
+  int status = -1;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+  CHECK(call("cuMemsetD8_v2", address, uint8_t{1}, size_t{16}) == CUDA_SUCCESS);
+}
+
+TEST_CASE("nothing stays of contexts, modules and memory that are gone") {
+  const auto mappings = [] {
+    std::ifstream maps("/proc/self/maps");
+    int count = 0;
+    for (std::string line; std::getline(maps, line);) ++count;
+    return count;
+  };
+  const auto round = [] {
+    const TestContext context;
+    const CUmodule module = load(other_ptx);
+    CUdeviceptr out = upload(std::vector<unsigned>(1 << 20)), factor = 0;
+    CUstream stream = nullptr;
+    size_t bytes = 0;
+    CHECK(call("cuStreamCreate", &stream, 0U) == CUDA_SUCCESS);
+    CHECK(launch(function_of(module, "count"), 1, 1, {&out}) == CUDA_SUCCESS);
+    CHECK(call("cuModuleGetGlobal_v2", &factor, &bytes, module, "factor") == CUDA_SUCCESS);
+  };
+  for (int i = 0; i < 20; ++i) round();
+  const int before = mappings();
+  for (int i = 0; i < 50; ++i) round();
+  CHECK(mappings() <= before + 2);
+}
