@@ -112,7 +112,7 @@ const Component& component_of(const std::vector<Component>& all, const std::stri
 
 TEST_CASE("a file includes its own component and those that it uses, and of its own component folders below its own") {
   const std::vector<Component> all = components();
-  REQUIRE(all.size() == 8);
+  REQUIRE(all.size() == 9);
   int files = 0, includes = 0;
   for (const char* root : {"include/bitmma", "sim"}) {
     for (const std::string& path : sources_below(root)) {
@@ -241,6 +241,7 @@ TEST_CASE("the library is a guest: each header of POSIX has its files, and no ca
   for (const char* root : {"include", "sim"}) {
     for (const std::string& path : sources_below(root)) {
       const std::string text = test::read_text(test::source_path(path));
+      if (path.starts_with("sim/driver/")) continue;  // a library that takes another's place in a process on Linux
       for (std::sregex_iterator at(text.begin(), text.end(), include), end; at != end; ++at)
         if (everywhere.count((*at)[1]) == 0) actual_users[(*at)[1]].insert(path);
       INFO(path);

@@ -13,8 +13,8 @@
 namespace bitmma::driver {
 namespace {
 
-double seconds_since(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+int64_t nanoseconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - begin).count();
 }
 
 /// The bytes of all parameters.
@@ -73,7 +73,7 @@ class Progress {
   }
   void operator()() {
     static const bool is_terminal = isatty(STDERR_FILENO) != 0;
-    const auto seconds = static_cast<int>(seconds_since(begin_));
+    const auto seconds = static_cast<int>(nanoseconds_since(begin_) / 1'000'000'000);
     if (!is_terminal || seconds <= shown_seconds_) return;
     shown_seconds_ = seconds;
     is_shown_ = true;
@@ -107,7 +107,7 @@ void launch_kernel(Driver& driver, Context& context, Function& function, LaunchC
     const LaunchReport done = bitmma::launch(entry, launch);
     if (!done.printed.empty()) std::fputs(done.printed.c_str(), stdout), std::fflush(stdout);
     if (driver.recorder) driver.recorder->end(driver.memory, true);
-    driver.report.add_launch(name, done.thread_instructions, seconds_since(begin));
+    driver.report.add_launch(name, done.thread_instructions, nanoseconds_since(begin));
     for (const Violation& warning : done.warnings) driver.report.add_warning(name, warning);
   } catch (const Error& error) {
     if (driver.recorder) driver.recorder->end(driver.memory, false);

@@ -16,7 +16,8 @@ namespace {
 
 /// PTX for a GPU runs on later ones too, unless its target says that it is of one architecture: sm_90a.
 void require_runnable(Target target, Target gpu) {
-  const bool is_of_one = print(target).ends_with('a') || print(target).ends_with('f');
+  const std::string_view name = info(target).name;
+  const bool is_of_one = name.ends_with('a') || name.ends_with('f');
   if (info(target).chip == info(gpu).chip || (!is_of_one && target < gpu)) return;
   throw Error({.code = ViolationCode::unsupported_target,
                .field = ".target",

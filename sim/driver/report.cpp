@@ -49,11 +49,11 @@ void Report::print_once(const std::string& text) {
   if (printed_[text]++ == 0) print(text);
 }
 
-void Report::add_launch(const std::string& kernel, uint64_t thread_instructions, double seconds) {
+void Report::add_launch(const std::string& kernel, uint64_t thread_instructions, int64_t nanoseconds) {
   Kernel& row = kernels_[kernel];
   ++row.launches;
   row.thread_instructions += thread_instructions;
-  row.seconds += seconds;
+  row.nanoseconds += nanoseconds;
 }
 
 void Report::add_fault(const std::string& kernel, const std::vector<Violation>& violations, int result) {
@@ -82,7 +82,7 @@ std::string Report::json(std::string_view gpu) const {
     kernels.push_back({{"kernel", name},
                        {"launches", kernel.launches},
                        {"thread_instructions", kernel.thread_instructions},
-                       {"seconds", kernel.seconds}});
+                       {"nanoseconds", kernel.nanoseconds}});
   for (const Fault& fault : faults_)
     faults.push_back({{"kernel", fault.kernel}, {"code", fault.code}, {"text", fault.text}, {"result", fault.result}});
   const Json report{{"bitmma", version()},
@@ -98,15 +98,15 @@ std::string Report::json(std::string_view gpu) const {
 
 std::string Report::summary(std::string_view gpu) const {
   uint64_t launches = 0, instructions = 0;
-  double seconds = 0;
+  int64_t nanoseconds = 0;
   for (const auto& [name, kernel] : kernels_) {
     launches += kernel.launches;
     instructions += kernel.thread_instructions;
-    seconds += kernel.seconds;
+    nanoseconds += kernel.nanoseconds;
   }
-  std::string text = fmt::format("{} {} of {} on a simulated {}: {} thread instructions in {:.1f} s, {}", launches,
+  std::string text = fmt::format("{} {} of {} on a simulated {}: {} thread instructions in {} ms, {}", launches,
                                  launches == 1 ? "launch" : "launches", counted(std::ssize(kernels_), "kernel"), gpu,
-                                 instructions, seconds, counted(std::ssize(faults_), "fault"));
+                                 instructions, nanoseconds / 1'000'000, counted(std::ssize(faults_), "fault"));
   if (!warnings_.empty()) text += fmt::format(", {}", counted(std::ssize(warnings_), "warning"));
   if (!uncertain_.empty())
     text += fmt::format("\nbitmma exec: the last bits are uncertain in {}; --json lists them",

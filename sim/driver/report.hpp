@@ -19,7 +19,7 @@ class Report {
  public:
   struct Kernel {
     uint64_t launches = 0, thread_instructions = 0;
-    double seconds = 0;
+    int64_t nanoseconds = 0;
   };
 
   explicit Report(const Settings& settings) : settings_(settings) {}
@@ -29,7 +29,7 @@ class Report {
   /// Prints it unless it was printed before.
   void print_once(const std::string& text);
 
-  void add_launch(const std::string& kernel, uint64_t thread_instructions, double seconds);
+  void add_launch(const std::string& kernel, uint64_t thread_instructions, int64_t nanoseconds);
   /// A fault of a kernel, or a kernel that bitmma does not run; `result`: what the program gets. Printed at once.
   void add_fault(const std::string& kernel, const std::vector<Violation>& violations, int result);
   void add_warning(const std::string& kernel, const Violation& warning);

@@ -2,6 +2,7 @@
 // Streams and events. Work is done when its call returns, so a stream is a name and an event a time.
 #include <chrono>
 
+#include "../core/ieee_environment.hpp"
 #include "driver.hpp"
 
 using namespace bitmma::driver;
@@ -172,8 +173,10 @@ CUresult cuEventElapsedTime_v2(float* milliseconds, CUevent from, CUevent to) {
     // A time that grows with each question, in whole seconds: what is measured first is the fastest, and autotuners,
     // which measure for some milliseconds, launch each configuration as seldom as they can.
     const bool is_measured = !driver.settings.measures_first;
-    *milliseconds = is_measured ? static_cast<float>(static_cast<double>(last.nanoseconds - first.nanoseconds) * 1e-6)
-                                : 1000.0F * static_cast<float>(++driver.elapsed_queries);
+    *milliseconds = bitmma::in_ieee_environment([&] {
+      return is_measured ? static_cast<float>(last.nanoseconds - first.nanoseconds) / 1e6F
+                         : 1000.0F * static_cast<float>(++driver.elapsed_queries);
+    });
   });
 }
 

@@ -84,7 +84,7 @@ const std::vector<Base> bases{
 
 // Verbs that need a GPU, a kernel or minutes, that print their own time, or that have no flags.
 const std::set<std::string> without_bases{"gpu", "gpu run", "gpu campaign", "survey", "survey run", "survey read",
-                                          "run", "bench",   "completion",   "encode", "replay"};
+                                          "run", "bench",   "completion",   "encode", "replay",     "exec"};
 
 /// Values of flags that differ from what is taken without them, several where one may say what holds anyway. Rows of
 /// the verb are taken, or those of no verb.

@@ -105,7 +105,7 @@ TEST_CASE("run shows the trace that led to a fault") {
   CHECK_THAT(
       done.violations,
       test::refused(out_of_bounds,
-                    "block (0, 0, 0), thread (4, 0, 0), PTX line 223, ld.global.u32 %r10, [%rd6]; (source line 25)"));
+                    "block (0, 0, 0), thread (4, 0, 0), PTX line 223, ld.global.u32 %r10, [%rd6]; (cuda.cu:25)"));
 }
 
 TEST_CASE("run takes the SASS of a kernel, and refuses another's") {

@@ -44,6 +44,7 @@ const std::multimap<std::string, std::vector<std::string>> lines{
     {"ptx", {"ptx", "$what"}},
     {"gpu run", {"gpu", "run", "$files"}},
     {"gpu campaign", {"gpu", "campaign", "--family", "c-functions", "--kernels", "$kernels"}},
+    {"exec", {"exec"}},
     {"survey run", {"survey", "run", "--rehearse", "sm_90a"}},
     {"survey unit", {"survey", "unit", "none"}},
 };
