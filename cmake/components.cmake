@@ -26,24 +26,25 @@ bitmma_component(driver FOLDERS driver USES kernel io)
 
 set(BITMMA_COMPONENTS "c_api;hardware;driver" CACHE STRING
     "Components to build, each with those that it uses: core, products, kernel, io, acts, c_api, hardware, lab, driver")
-# CUDA programs load a replacement of the driver: Linux with glibc has them.
+set(bitmma_asked ${BITMMA_COMPONENTS})
+if("lab" IN_LIST BITMMA_COMPONENTS)
+  list(APPEND bitmma_asked c_api driver)  # the laboratory is everything: the default build and what is off by default
+endif()
+# CUDA programs have a driver that can be replaced on Linux with glibc.
 include(CheckCXXSymbolExists)
 check_cxx_symbol_exists(__GLIBC__ features.h BITMMA_HAS_GLIBC)
-if("driver" IN_LIST BITMMA_COMPONENTS AND (NOT BITMMA_HAS_GLIBC OR BITMMA_PORTABLE OR NOT CMAKE_SYSTEM_NAME STREQUAL Linux))
+if("driver" IN_LIST bitmma_asked AND (NOT BITMMA_HAS_GLIBC OR BITMMA_PORTABLE OR NOT CMAKE_SYSTEM_NAME STREQUAL Linux))
   message(STATUS "Component driver is left out: bitmma exec needs Linux with glibc")
-  list(REMOVE_ITEM BITMMA_COMPONENTS driver)
+  list(REMOVE_ITEM bitmma_asked driver)
 endif()
 set(bitmma_built "")
-foreach(name ${BITMMA_COMPONENTS})
+foreach(name ${bitmma_asked})
   if(NOT name IN_LIST bitmma_all_components)
     list(JOIN bitmma_all_components ", " all)
     message(FATAL_ERROR "BITMMA_COMPONENTS names ${name}; the components are ${all}")
   endif()
   list(APPEND bitmma_built ${name} ${bitmma_${name}_uses})
 endforeach()
-if("lab" IN_LIST bitmma_built)
-  list(APPEND bitmma_built c_api)  # the laboratory is everything: the default build and what is off by default
-endif()
 
 # The objects of one component: the loops over numbers, which keep -O3, and the rest; both with position-independent code,
 # for the static library, the shared one and the Python module.

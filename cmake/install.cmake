@@ -8,7 +8,7 @@ endif()
 # Headers of what is built.
 set(bitmma_installed_components "")
 foreach(name ${bitmma_all_components})
-  if(TARGET bitmma_${name})
+  if(TARGET bitmma_${name} AND NOT name STREQUAL driver)  # which nobody links
     list(APPEND bitmma_installed_components ${name})
     foreach(folder ${bitmma_${name}_folders})
       install(DIRECTORY include/bitmma/${folder} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/bitmma OPTIONAL)

@@ -30,6 +30,10 @@ foreach(flags "-O2" "-march=native -O2" "-fsanitize=address -O1")
   build_user("${flags}")
 endforeach()
 must_run(${WORK_DIR}/prefix/bin/bitmma --version)
+file(GLOB_RECURSE driver ${WORK_DIR}/prefix/libcuda.so.1)
+if(driver)
+  must_run(${WORK_DIR}/prefix/bin/bitmma exec -- true)
+endif()
 # One component of what is installed; and one that is not there is refused by name.
 must_run(${CMAKE_COMMAND} -G ${GENERATOR} -S ${SOURCE_DIR}/core_user -B ${WORK_DIR}/core_of_all -DCMAKE_PREFIX_PATH=${WORK_DIR}/prefix
          -DCMAKE_CXX_COMPILER=${CXX})
