@@ -58,9 +58,10 @@ CUresult cuGetExportTable(const void** table, const void*) {
   static bool is_told = false;
   if (!std::exchange(is_told, true))
     Report::print(
-        "the program asks for private functions of NVIDIA's driver, as the static CUDA runtime and libraries with it "
-        "do, and "
-        "gets an error: link it with -cudart shared; kernels of CuPy and CuTe DSL run by bitmma.kernel in Python");
+        "a library of the program asks for private functions of NVIDIA's driver, which bitmma does not have: the "
+        "static CUDA "
+        "runtime does. If the program fails, link it with -cudart shared; kernels of CuPy and CuTe DSL run by "
+        "bitmma.kernel");
   return CUDA_ERROR_NOT_SUPPORTED;
 }
 

@@ -55,7 +55,7 @@ class Executor::State {
       cta.rank = static_cast<int>(rank);
       cta.program = &program;
       cta.launch = &launch;
-      cta.regions = &memory.regions;
+      cta.regions = memory.regions;
       cta.params = memory.params;
       cta.constants = memory.constants;
       cta.threads = threads;

@@ -46,8 +46,14 @@ auto place_of(Blocks& blocks, uint64_t address, size_t bytes) {
 }
 
 void mark_written(Memory::Contents::Block& block, size_t at, size_t bytes) {
-  if (!block.states.empty())
-    std::fill_n(block.states.begin() + static_cast<std::ptrdiff_t>(at), bytes, kernel::written);
+  if (!block.states.empty()) std::ranges::fill(block.states.all().subspan(at, bytes), uint8_t{kernel::written});
+}
+
+/// Whether all states are `written`.
+bool are_written(std::span<const uint8_t> states) {
+  if (states.empty()) return true;
+  // Each is the one before it: memcmp is faster than a loop.
+  return states.front() == kernel::written && std::memcmp(states.data(), states.data() + 1, states.size() - 1) == 0;
 }
 
 /// Whether two ranges of addresses have a byte in common. An empty allocation takes its address: one inside of another
@@ -90,6 +96,7 @@ Memory::Contents::Block& Memory::Contents::add(uint64_t address, int64_t bytes, 
   }
   if (address == next) next = static_cast<uint64_t>(round_up(static_cast<int64_t>(address + size) + gap, alignment));
   Block& block = blocks[address];
+  regions_are_current_ = false;
   block.name = name.empty() ? fmt::format("the allocation at {:#x}", address) : std::move(name);
   return block;
 }
@@ -162,7 +169,7 @@ Memory::Contents::Variables& Memory::Contents::variables_of(const std::shared_pt
       if (bytes_of_variable[i]) std::ranges::copy(variable.bytes, bytes_of_variable[i]);
     }
   } catch (...) {  // no memory for all of them: none stays
-    for (const uint64_t address : loaded.addresses) blocks.erase(address);
+    for (const uint64_t address : loaded.addresses) remove(address);
     throw;
   }
   for (size_t i = 0; i < variables.size(); ++i) {
@@ -185,16 +192,24 @@ kernel::Heap& Memory::Contents::device_heap(Memory& memory) {
   return heap;
 }
 
-std::vector<kernel::GlobalRegion> Memory::Contents::regions(bool checks) {
-  std::vector<kernel::GlobalRegion> all;
+bool Memory::Contents::remove(uint64_t address) {
+  regions_are_current_ = false;
+  return blocks.erase(address) > 0;
+}
+
+std::vector<kernel::GlobalRegion>& Memory::Contents::regions(bool checks) {
+  if (regions_are_current_ && regions_have_states_ == checks) return regions_;
+  regions_.clear();
   for (auto& [address, block] : blocks) {
-    all.push_back({.begin = address,
-                   .size = block.data.size(),
-                   .data = block.data.data(),
-                   .states = checks && !block.states.empty() ? block.states.data() : nullptr,
-                   .name = block.name});
+    regions_.push_back({.begin = address,
+                        .size = block.data.size(),
+                        .data = block.data.data(),
+                        .states = checks && !block.states.empty() ? block.states.all().data() : nullptr,
+                        .name = block.name});
   }
-  return all;
+  regions_are_current_ = true;
+  regions_have_states_ = checks;
+  return regions_;
 }
 
 void Memory::Contents::forget_states() {
@@ -214,8 +229,8 @@ uint64_t Memory::allocate(int64_t bytes, std::string name) {
 
 void Memory::allocate_at(uint64_t address, int64_t bytes, std::string name) {
   require_size(bytes);
-  std::vector<uint8_t> own, states;  // before the allocation: a large one may fail
-  if (bytes > 0) own.resize(static_cast<size_t>(bytes)), states.resize(static_cast<size_t>(bytes), kernel::unwritten);
+  std::vector<uint8_t> own(static_cast<size_t>(bytes));  // before the allocation: a large one may fail
+  kernel::ByteStates states(own.size());
   Contents::Block& block = contents_->add(address, bytes, std::move(name));
   block.own = std::move(own);
   block.states = std::move(states);
@@ -223,8 +238,7 @@ void Memory::allocate_at(uint64_t address, int64_t bytes, std::string name) {
 }
 
 void Memory::map(uint64_t address, std::span<uint8_t> bytes, bool is_written, std::string name) {
-  std::vector<uint8_t> states;
-  if (!is_written) states.resize(bytes.size(), kernel::unwritten);
+  kernel::ByteStates states(is_written ? 0 : bytes.size());
   Contents::Block& block = contents_->add(address, std::ssize(bytes), std::move(name));
   block.states = std::move(states);
   block.data = bytes;
@@ -241,7 +255,7 @@ void Memory::free(uint64_t address) {
     if (address != 0 && std::ranges::find(variables.addresses, address) != variables.addresses.end())
       throw no_allocation(address, "an allocation that is no variable of a module");
   }
-  if (contents_->blocks.erase(address) == 0) throw no_allocation(address, "the address of an allocation");
+  if (!contents_->remove(address)) throw no_allocation(address, "the address of an allocation");
 }
 
 void Memory::write(uint64_t address, std::span<const uint8_t> bytes) {
@@ -261,8 +275,10 @@ void Memory::fill(uint64_t address, int64_t bytes, uint8_t value) {
 void Memory::read(uint64_t address, std::span<uint8_t> bytes) const {
   const auto [block, at] = place_of(contents_->blocks, address, bytes.size());
   if (!block->states.empty()) {
-    const auto states = std::span(block->states).subspan(at, bytes.size());
-    const auto hole = std::ranges::find_if(states, [](uint8_t state) { return state != kernel::written; });
+    const std::span<const uint8_t> states = block->states.all().subspan(at, bytes.size());
+    const auto hole = are_written(states)
+                          ? states.end()
+                          : std::ranges::find_if(states, [](uint8_t state) { return state != kernel::written; });
     if (hole != states.end())
       throw Error(
           {.code = ViolationCode::unwritten_read,
@@ -282,14 +298,13 @@ void Memory::copy(uint64_t to, uint64_t from, int64_t bytes) {
   std::memmove(target->data.data() + target_at, source->data.data() + source_at, size);
   if (target->states.empty()) return;
   if (source->states.empty()) mark_written(*target, target_at, size);
-  else std::memmove(target->states.data() + target_at, source->states.data() + source_at, size);
+  else std::memmove(target->states.all().data() + target_at, source->states.all().data() + source_at, size);
 }
 
 bool Memory::is_written(uint64_t address, int64_t bytes) const {
   require_size(bytes);
   const auto [block, at] = place_of(contents_->blocks, address, static_cast<size_t>(bytes));
-  return block->states.empty() || std::ranges::all_of(std::span(block->states).subspan(at, static_cast<size_t>(bytes)),
-                                                      [](uint8_t state) { return state == kernel::written; });
+  return block->states.empty() || are_written(block->states.all().subspan(at, static_cast<size_t>(bytes)));
 }
 
 std::optional<Allocation> Memory::find(uint64_t address) const {
@@ -310,7 +325,7 @@ int64_t Memory::written_bytes(uint64_t address) const {
   const auto block = contents_->blocks.find(address);
   if (block == contents_->blocks.end()) throw no_allocation(address, "the address of an allocation");
   if (block->second.states.empty()) return std::ssize(block->second.data);
-  return std::ranges::count(block->second.states, uint8_t{kernel::written});
+  return std::ranges::count(block->second.states.all(), uint8_t{kernel::written});
 }
 
 Allocation Memory::variable(const PtxModule& module, std::string_view name) {

@@ -300,9 +300,9 @@ LaunchReport launch(const PtxEntry& kernel, const Launch& call) {
   if (program.has_heap) memory.heap = &device.contents().device_heap(device);
   const Workspace workspace(device, launch.cooperative && !program.workspace.empty());
   memory.workspace = workspace.address();
-  memory.regions = device.contents().regions(launch.checks);
   if (!launch.checks) device.contents().forget_states();  // what it writes will be unknown
-  std::vector<GlobalRegion>& regions = memory.regions;
+  std::vector<GlobalRegion>& regions = device.contents().regions(launch.checks);
+  memory.regions = &regions;
 
   std::array<int64_t, 3> grid{};  // in clusters
   for (size_t i = 0; i < 3; ++i) grid[i] = launch.grid[i] / (*launch.cluster)[i];
@@ -312,6 +312,7 @@ LaunchReport launch(const PtxEntry& kernel, const Launch& call) {
   const bool runs_in_order = program.has_atomics || program.has_heap || launch.cooperative;
   const bool run_in_any_order = clusters > 1 && !runs_in_order;
   for (GlobalRegion& region : regions) {
+    region.uses = nullptr;
     if (launch.checks && run_in_any_order && region.size > 0)
       region.uses = uses.emplace_back(std::make_unique<BlockUses>(region.size)).get();
   }

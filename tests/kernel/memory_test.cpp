@@ -2,6 +2,7 @@
 // Modules that are parsed once, memory that lasts over launches, parameters as bytes.
 #include "bitmma/kernel/memory.hpp"
 
+#include <array>
 #include <bit>
 #include <cstring>
 
@@ -294,6 +295,28 @@ ret;
   CHECK(codes(RaceCheck::fault) == std::vector{ViolationCode::shared_memory_race});
   CHECK(codes(RaceCheck::warning) == std::vector{ViolationCode::shared_memory_race});
   CHECK(codes(RaceCheck::off).empty());
+}
+
+TEST_CASE("copies within a memory carry which bytes are written") {
+  Memory memory;
+  const uint64_t one = memory.allocate(8), other = memory.allocate(8);
+  const std::array<uint8_t, 2> bytes{5, 6};
+  memory.write(one + 1, bytes);
+  CHECK_FALSE(memory.is_written(one, 3));
+  CHECK(memory.is_written(one + 1, 2));
+  memory.fill(other, 8, 9);
+  memory.copy(other + 4, one, 4);
+  CHECK(memory.is_written(other, 4));
+  CHECK_FALSE(memory.is_written(other + 4, 1));
+  CHECK(memory.is_written(other + 5, 2));
+  CHECK(memory.written_bytes(other) == 6);
+  std::array<uint8_t, 2> copied{};
+  memory.read(other + 5, copied);
+  CHECK(copied == bytes);
+  memory.copy(one, one + 1, 3);  // overlaps
+  CHECK(memory.is_written(one, 2));
+  CHECK_THROWS_AS(memory.copy(other + 5, one, 4), Error);
+  CHECK_THROWS_AS(memory.is_written(other, 9), Error);
 }
 
 }  // namespace bitmma
