@@ -17,6 +17,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -54,7 +55,6 @@ struct Function {
   PtxEntryInfo info = {};
   std::map<int, int> attributes = {};    // that the program has set
   std::optional<PtxEntry> decoded = {};  // on first use
-  int warned_of = 0;
 };
 
 /// A module or a library: PTX, parsed.
@@ -87,6 +87,15 @@ struct Link {
 
 struct Pool {
   std::map<int, uint64_t> attributes = {};
+};
+
+/// The buffer that a program has for what a compiler says, among its options.
+struct JitLog {
+  unsigned count = 0;
+  const CUjit_option* options = nullptr;
+  void** values = nullptr;
+
+  void write(std::string_view text) const;
 };
 
 /// Memory that kernels can use, at its address on the host.
@@ -169,7 +178,7 @@ class Driver {
   Context& make_context(unsigned flags, bool is_primary);
   /// Frees what the context has.
   void destroy(Context& context);
-  Module& load(const void* image, Context* context);
+  Module& load(const void* image, Context* context, JitLog log = {});
   Module& load_text(std::string ptx, Context* context);
   void unload(Module& module);
   /// Throws Failure for a handle of no function.
@@ -191,7 +200,7 @@ std::vector<Context*>& context_stack();
 /// nullptr without one.
 Context* current_context();
 
-/// The entry of a function, decoded on first use. Throws Error for one that bitmma does not run.
+/// The entry of a function, decoded on first use. Throws Failure, and reports why, for one that bitmma does not run.
 const PtxEntry& decoded(Driver& driver, Function& function);
 
 /// A launch by `parameters`, a pointer to each value, or by `extra`; one of them is nullptr, or both for no parameters.
@@ -231,6 +240,7 @@ CUresult in_context(const Body& body) {
   return in_driver([&](Driver& driver) {
     Context* const context = current_context();
     require(context != nullptr, CUDA_ERROR_INVALID_CONTEXT);
+    driver.contexts.at(context, CUDA_ERROR_CONTEXT_IS_DESTROYED);  // another thread may have done it
     if (context->fault != CUDA_SUCCESS) throw Failure{context->fault};
     return body(driver, *context);
   });

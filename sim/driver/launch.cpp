@@ -98,9 +98,9 @@ void launch_kernel(Driver& driver, Context& context, Function& function, LaunchC
   launch.checks = driver.settings.checks;
   launch.races = driver.settings.races;
   launch.clock = driver.settings.clock;
+  const PtxEntry& entry = decoded(driver, function);
   const auto begin = std::chrono::steady_clock::now();
   try {
-    const PtxEntry& entry = decoded(driver, function);
     if (driver.recorder) driver.recorder->begin(function.module->text, function.module->ptx, function.info, launch);
     Progress progress(name);
     const InterruptScope scope([&] { progress(); });

@@ -27,11 +27,30 @@ void require_runnable(Target target, Target gpu) {
 
 }  // namespace
 
-Module& Driver::load(const void* image, Context* context) {
+void JitLog::write(std::string_view text) const {
+  char* buffer = nullptr;
+  void** size = nullptr;
+  for (unsigned i = 0; i < count; ++i) {
+    if (options[i] == CU_JIT_ERROR_LOG_BUFFER) buffer = static_cast<char*>(values[i]);
+    if (options[i] == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES) size = &values[i];
+    if (options[i] == CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES) values[i] = nullptr;
+  }
+  if (!buffer || !size) return;
+  // The size of the buffer, then that of the text in it.
+  const auto room = reinterpret_cast<uintptr_t>(*size);
+  if (room == 0) return;
+  const size_t written = text.copy(buffer, room - 1);
+  buffer[written] = '\0';
+  if (written > 0) *size = reinterpret_cast<void*>(written);
+}
+
+Module& Driver::load(const void* image, Context* context, JitLog log) {
   require_pointer(image);
+  log.write("");
   try {
     return load_text(ptx_of_image(image), context);
   } catch (const Error& error) {
+    log.write(error.what());
     report.print_once(fmt::format("a module is not loaded: {}", error.what()));
     throw Failure{error.violations().front().code == ViolationCode::unsupported_target ? CUDA_ERROR_NO_BINARY_FOR_GPU
                   : error.violations().front().code == ViolationCode::missing_input    ? CUDA_ERROR_NO_BINARY_FOR_GPU
@@ -58,16 +77,21 @@ Module& Driver::load_text(std::string ptx, Context* context) {
 void Driver::unload(Module& module) {
   for (const auto& [name, function] : module.functions) functions.erase(function.get());
   for (const auto& [name, constant] : module.constants) free(blocks.at(constant.address));
+  memory.unload(module.ptx);
   modules.remove(module);
 }
 
 const PtxEntry& decoded(Driver& driver, Function& function) {
-  if (!function.decoded) {
+  if (function.decoded) return *function.decoded;
+  try {
     function.decoded.emplace(function.module->ptx,
                              KernelOptions{.entry = function.info.name, .target = driver.gpu.target});
-    for (const Violation& warning : kernel_warnings(*function.decoded))
-      driver.report.add_uncertainty(function.info.name, warning);
+  } catch (const Error& error) {
+    driver.report.add_fault(function.info.name, error.violations(), CUDA_ERROR_NOT_SUPPORTED);
+    throw Failure{CUDA_ERROR_NOT_SUPPORTED};
   }
+  for (const Violation& warning : kernel_warnings(*function.decoded))
+    driver.report.add_uncertainty(function.info.name, warning);
   return *function.decoded;
 }
 
@@ -235,8 +259,11 @@ CUresult cuModuleLoadData(CUmodule* module, const void* image) {
   });
 }
 
-CUresult cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned, CUjit_option*, void**) {
-  return cuModuleLoadData(module, image);
+CUresult cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned count, CUjit_option* options, void** values) {
+  return in_context([&](Driver& driver, Context& context) {
+    require_pointer(module);
+    *module = &driver.load(image, &context, {count, options, values});
+  });
 }
 CUresult cuModuleLoadFatBinary(CUmodule* module, const void* image) { return cuModuleLoadData(module, image); }
 

@@ -67,7 +67,10 @@ void Report::add_fault(const std::string& kernel, const std::vector<Violation>& 
 void Report::add_warning(const std::string& kernel, const Violation& warning) {
   const std::string text =
       kernel.empty() ? bitmma::print(warning) : fmt::format("kernel {}: {}", kernel, bitmma::print(warning));
-  if (warnings_[text]++ == 0) print(fmt::format("warning: {}", text));
+  constexpr size_t most_printed = 20;
+  if (warnings_[text]++ > 0 || warnings_.size() > most_printed) return;
+  print(fmt::format("warning: {}", text));
+  if (warnings_.size() == most_printed) print("further warnings are in the report of --json alone");
 }
 
 void Report::add_uncertainty(const std::string& kernel, const Violation& warning) {

@@ -352,4 +352,13 @@ Allocation Memory::variable(const PtxModule& module, std::string_view name) {
                .legal = std::move(names)});
 }
 
+void Memory::unload(const PtxModule& module) {
+  const auto loaded = contents_->modules.find(module.module().get());
+  if (loaded == contents_->modules.end()) return;
+  for (const uint64_t address : loaded->second.addresses) {
+    if (address != 0) contents_->remove(address);
+  }
+  contents_->modules.erase(loaded);
+}
+
 }  // namespace bitmma

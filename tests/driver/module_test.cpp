@@ -97,6 +97,23 @@ TEST_CASE("what is no PTX is refused: text with an error, machine code, another 
         CUDA_ERROR_NO_BINARY_FOR_GPU);
   CHECK(load_data(nullptr) == CUDA_ERROR_INVALID_VALUE);
   CHECK(call("cuModuleLoad", &module, "/nowhere/kernel.ptx") == CUDA_ERROR_FILE_NOT_FOUND);
+  char log[64] = "untouched";
+  CUjit_option options[]{CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+  void* values[]{log, reinterpret_cast<void*>(sizeof log)};
+  CHECK(call("cuModuleLoadDataEx", &module, static_cast<const void*>("nonsense"), 2U, +options, +values) ==
+        CUDA_ERROR_INVALID_PTX);
+  CHECK(std::string(log).find("PTX line 1") == 0);
+  CHECK(reinterpret_cast<uintptr_t>(values[1]) == std::string(log).size());
+}
+
+TEST_CASE("a kernel with an instruction that bitmma does not have is refused when it is used") {
+  const TestContext context;
+  const CUmodule module = load(
+      ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry e() { .reg .b32 %r<2>; nonsense.u32 %r1, 1; ret; "
+      "}\n"
+      ".visible .entry f() { ret; }\n");
+  CHECK(launch(function_of(module, "e"), 1, 1) == CUDA_ERROR_NOT_SUPPORTED);
+  CHECK(launch(function_of(module, "f"), 1, 1) == CUDA_SUCCESS);
 }
 
 TEST_CASE("the linker joins PTX") {

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <memory>
 #include <thread>
 
 #include "driver/api.hpp"
@@ -38,6 +39,16 @@ TEST_CASE("several threads use a context at a time") {
   for (std::thread& thread : threads) thread.join();
   for (size_t number = 0; number < results.size(); ++number)
     CHECK(results[number] == std::vector<float>(256, 2 * static_cast<float>(number)));
+}
+
+TEST_CASE("a thread whose context another one has destroyed gets an error") {
+  auto context = std::make_unique<TestContext>();
+  const CUcontext destroyed = context->get();
+  std::thread([&] {
+    CHECK(call("cuCtxSetCurrent", destroyed) == CUDA_SUCCESS);
+    std::thread([&] { CHECK(call("cuCtxDestroy_v2", destroyed) == CUDA_SUCCESS); }).join();
+    CHECK(call("cuCtxSynchronize") == CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  }).join();
 }
 
 TEST_CASE("a child of a process that has used the driver gets an error, as with CUDA, and the parent goes on") {

@@ -76,6 +76,8 @@ class Memory {
   /// module does not have there; of several variables of one name, it is the first. The address of a .const variable is
   /// that which cvta gives.
   Allocation variable(const PtxModule& module, std::string_view name);
+  /// Frees the variables of a module; if it is used again, they begin anew.
+  void unload(const PtxModule& module);
 
   /// For the library itself.
   struct Contents;
