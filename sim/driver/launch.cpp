@@ -46,6 +46,7 @@ std::optional<CUresult> result_of_fault(ViolationCode code) {
     case ViolationCode::out_of_bounds: return CUDA_ERROR_ILLEGAL_ADDRESS;
     case ViolationCode::misaligned: return CUDA_ERROR_MISALIGNED_ADDRESS;
     case ViolationCode::deadlock: return CUDA_ERROR_LAUNCH_TIMEOUT;
+    case ViolationCode::failed_assertion: return CUDA_ERROR_ASSERT;
     case ViolationCode::unwritten_read:
     case ViolationCode::shared_memory_race:
     case ViolationCode::kernel_trap:

@@ -184,12 +184,12 @@ void run_vprintf(Warp& warp, const Op& op, Mask mask) {
 void run_assertion(Warp& warp, const Op& op, Mask mask) {
   const int lane = __builtin_ctz(mask);
   if (static_cast<const CallDetails*>(op.details)->arguments.empty())
-    fault(ViolationCode::kernel_trap, lane, "a failed assertion", "a kernel that ends");
+    fault(ViolationCode::failed_assertion, lane, "a failed assertion", "a kernel that ends");
   const auto text = [&](size_t index) {
     const uint64_t address = argument_of(warp, op, lane, index, 8);
     return address == 0 ? std::string("?") : shortened(printable(text_at(warp, op, lane, address)));
   };
-  fault(ViolationCode::kernel_trap, lane,
+  fault(ViolationCode::failed_assertion, lane,
         fmt::format("the failed assertion {} of {}:{} in {}", text(0), text(1), argument_of(warp, op, lane, 2, 4),
                     text(3)),
         "a kernel that ends");

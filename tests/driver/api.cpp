@@ -129,6 +129,16 @@ END:
   st.global.u32 [%rd3], %r2;
   ret;
 }
+.extern .func __assertfail(.param .b64 message, .param .b64 file, .param .b32 line, .param .b64 function, .param .b64 size);
+.visible .entry assert_nothing()
+{
+  {
+    .param .b64 a; .param .b64 b; .param .b32 c; .param .b64 d; .param .b64 e;
+    st.param.b64 [a], 0; st.param.b64 [b], 0; st.param.b32 [c], 7; st.param.b64 [d], 0; st.param.b64 [e], 1;
+    call.uni __assertfail, (a, b, c, d, e);
+  }
+  ret;
+}
 .visible .entry bounded() .maxntid 64, 1, 1 { ret; }
 )";
 

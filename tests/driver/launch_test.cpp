@@ -104,7 +104,7 @@ TEST_CASE("a fault has CUDA's code, and ends its context alone") {
   for (const Case& each :
        {Case{"store", CUDA_ERROR_ILLEGAL_ADDRESS, 1, true, 8}, Case{"store", CUDA_ERROR_MISALIGNED_ADDRESS, 1, true, 2},
         Case{"stop", CUDA_ERROR_LAUNCH_FAILED}, Case{"race", CUDA_ERROR_LAUNCH_FAILED},
-        Case{"wait", CUDA_ERROR_LAUNCH_TIMEOUT}}) {
+        Case{"wait", CUDA_ERROR_LAUNCH_TIMEOUT}, Case{"assert_nothing", CUDA_ERROR_ASSERT}}) {
     INFO(each.kernel << " " << each.offset);
     const TestContext other;
     const TestContext context;

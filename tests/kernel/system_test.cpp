@@ -86,7 +86,7 @@ TEST_CASE("a failed assertion is a fault that says what failed") {
       "st.param.b64 [e], 1;\ncall __assertfail, (a, b, c, d, e); }");
   const auto violation = test::violation_of([&] { run(text, 1); });
   REQUIRE(violation);
-  CHECK(violation->code == ViolationCode::kernel_trap);
+  CHECK(violation->code == ViolationCode::failed_assertion);
   CHECK(violation->seen == "the failed assertion n > 0 of n > 0:17 in n > 0");
 }
 

@@ -223,7 +223,7 @@ struct [[nodiscard]] LaunchReport {
 
 /// Runs the grid. Throws Error for arguments that do not fit the entry, and for faults of the kernel, with the block,
 /// the thread and the PTX line; its code says the kind: out_of_bounds, misaligned, unwritten_read, shared_memory_race,
-/// deadlock, kernel_trap or undefined_by_ptx. Memory is then as the kernel left it.
+/// deadlock, kernel_trap, failed_assertion or undefined_by_ptx. Memory is then as the kernel left it.
 LaunchReport launch(const PtxEntry& kernel, const Launch& launch);
 
 }  // namespace bitmma
