@@ -27,7 +27,8 @@ void note_fork() { is_forked = the_driver != nullptr; }
 
 void finish() {
   if (!the_driver || is_forked) return;
-  const std::lock_guard guard(detail::lock());
+  const std::unique_lock guard(detail::lock(), std::try_to_lock);
+  if (!guard) return Report::print("no report: a kernel was running when the process ended");
   Driver& driver = *the_driver;
   if (driver.recorder) driver.recorder->write(file_of_process(driver.settings.record), driver.gpu.target);
   driver.report.finish(driver.gpu.device_name);

@@ -203,6 +203,10 @@ Context* current_context();
 /// The entry of a function, decoded on first use. Throws Failure, and reports why, for one that bitmma does not run.
 const PtxEntry& decoded(Driver& driver, Function& function);
 
+/// What the program has set, or what the kernel and the GPU say. Throws Failure for an attribute that CUDA does not
+/// have.
+int function_attribute(Driver& driver, Function& function, CUfunction_attribute attribute);
+
 /// A launch by `parameters`, a pointer to each value, or by `extra`; one of them is nullptr, or both for no parameters.
 struct LaunchCall {
   Launch launch = {};

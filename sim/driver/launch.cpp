@@ -65,6 +65,31 @@ CUresult result_of_refusal(const Violation& violation, bool is_cooperative) {
   }
 }
 
+/// Throws Failure, and reports why, for what a kernel may do only after its program has asked for it.
+void require_allowed(Driver& driver, Function& function, const Launch& launch) {
+  const auto refuse = [&](std::string field, std::string seen, std::string expected, std::string fix, CUresult result) {
+    driver.report.add_fault(
+        function.info.name,
+        {{.field = std::move(field), .seen = std::move(seen), .expected = std::move(expected), .fix = std::move(fix)}},
+        result);
+    throw Failure{result};
+  };
+  const int most_shared = function_attribute(driver, function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES);
+  if (launch.dynamic_shared_bytes > most_shared)
+    refuse("dynamic shared memory", fmt::format("{} bytes", launch.dynamic_shared_bytes),
+           fmt::format("at most {}", most_shared),
+           "the program may raise it by CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, as cudaFuncSetAttribute does",
+           CUDA_ERROR_INVALID_VALUE);
+  constexpr int64_t portable_blocks = 8;
+  const std::array<int64_t, 3> cluster = launch.cluster.value_or(std::array<int64_t, 3>{1, 1, 1});
+  if (const int64_t blocks = cluster[0] * cluster[1] * cluster[2];
+      blocks > portable_blocks &&
+      function_attribute(driver, function, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED) == 0)
+    refuse("cluster", fmt::format("{} blocks", blocks), fmt::format("at most {}", portable_blocks),
+           "the program may allow more by CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED",
+           CUDA_ERROR_INVALID_CLUSTER_SIZE);
+}
+
 /// A line on a terminal while a launch takes more than a second.
 class Progress {
  public:
@@ -100,6 +125,7 @@ void launch_kernel(Driver& driver, Context& context, Function& function, LaunchC
   launch.races = driver.settings.races;
   launch.clock = driver.settings.clock;
   const PtxEntry& entry = decoded(driver, function);
+  require_allowed(driver, function, launch);
   const auto begin = std::chrono::steady_clock::now();
   try {
     if (driver.recorder) driver.recorder->begin(function.module->text, function.module->ptx, function.info, launch);

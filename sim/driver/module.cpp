@@ -95,6 +95,55 @@ const PtxEntry& decoded(Driver& driver, Function& function) {
   return *function.decoded;
 }
 
+int function_attribute(Driver& driver, Function& function, CUfunction_attribute attribute) {
+  const auto set = function.attributes.find(attribute);
+  if (set != function.attributes.end()) return set->second;
+  const PtxEntryInfo& info = function.info;
+  const auto product = [](const std::vector<int64_t>& extents) {
+    int64_t all = 1;
+    for (const int64_t extent : extents) all *= extent;
+    return static_cast<int>(all);
+  };
+  const auto cluster = [&](size_t i) {
+    return i < info.required_cluster.size() ? static_cast<int>(info.required_cluster[i]) : 0;
+  };
+  const TargetInfo& target = bitmma::info(driver.gpu.target);
+  switch (attribute) {
+    case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
+      return !info.required_block.empty() ? product(info.required_block)
+             : !info.most_block.empty()   ? product(info.most_block)
+                                          : 1024;
+    case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES: return static_cast<int>(decoded(driver, function).shared_bytes());
+    case CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES: {
+      int64_t bytes = 0;
+      for (const PtxVariable& variable : function.module->ptx.variables())
+        bytes += variable.space == "const" ? variable.bytes : 0;
+      return static_cast<int>(bytes);
+    }
+    case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES: return static_cast<int>(decoded(driver, function).local_bytes());
+    case CU_FUNC_ATTRIBUTE_NUM_REGS: return 32;  // ptxas allocates registers: bitmma does not know how many
+    case CU_FUNC_ATTRIBUTE_PTX_VERSION:
+    case CU_FUNC_ATTRIBUTE_BINARY_VERSION: {
+      int digits = 0;
+      for (const char c : target.name) digits = c >= '0' && c <= '9' ? 10 * digits + (c - '0') : digits;
+      return digits;
+    }
+    case CU_FUNC_ATTRIBUTE_CACHE_MODE_CA: return 1;
+    case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
+      return std::max(*bitmma::driver::attribute(driver.gpu, shared_of_block) -
+                          static_cast<int>(decoded(driver, function).shared_bytes()),
+                      0);
+    case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT: return -1;
+    case CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET: return info.required_cluster.empty() ? 0 : 1;
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH: return cluster(0);
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT: return cluster(1);
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH: return cluster(2);
+    case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
+    case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE: return 0;
+  }
+  throw Failure{CUDA_ERROR_INVALID_VALUE};
+}
+
 namespace {
 
 void get_function(Driver& driver, Function** function, Module* module, const char* name) {
@@ -174,59 +223,10 @@ CUresult parameter_of(Function* function, size_t index, size_t* offset, size_t* 
   });
 }
 
-int attribute_of(Driver& driver, Function& function, CUfunction_attribute attribute) {
-  const auto set = function.attributes.find(attribute);
-  if (set != function.attributes.end()) return set->second;
-  const PtxEntryInfo& info = function.info;
-  const auto product = [](const std::vector<int64_t>& extents) {
-    int64_t all = 1;
-    for (const int64_t extent : extents) all *= extent;
-    return static_cast<int>(all);
-  };
-  const auto cluster = [&](size_t i) {
-    return i < info.required_cluster.size() ? static_cast<int>(info.required_cluster[i]) : 0;
-  };
-  const TargetInfo& target = bitmma::info(driver.gpu.target);
-  switch (attribute) {
-    case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
-      return !info.required_block.empty() ? product(info.required_block)
-             : !info.most_block.empty()   ? product(info.most_block)
-                                          : 1024;
-    case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES: return static_cast<int>(decoded(driver, function).shared_bytes());
-    case CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES: {
-      int64_t bytes = 0;
-      for (const PtxVariable& variable : function.module->ptx.variables())
-        bytes += variable.space == "const" ? variable.bytes : 0;
-      return static_cast<int>(bytes);
-    }
-    case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES: return static_cast<int>(decoded(driver, function).local_bytes());
-    case CU_FUNC_ATTRIBUTE_NUM_REGS: return 32;  // ptxas allocates registers: bitmma does not know how many
-    case CU_FUNC_ATTRIBUTE_PTX_VERSION:
-    case CU_FUNC_ATTRIBUTE_BINARY_VERSION: {
-      int digits = 0;
-      for (const char c : target.name) digits = c >= '0' && c <= '9' ? 10 * digits + (c - '0') : digits;
-      return digits;
-    }
-    case CU_FUNC_ATTRIBUTE_CACHE_MODE_CA: return 1;
-    case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
-      return std::max(*bitmma::driver::attribute(driver.gpu, shared_of_block) -
-                          static_cast<int>(decoded(driver, function).shared_bytes()),
-                      0);
-    case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT: return -1;
-    case CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET: return info.required_cluster.empty() ? 0 : 1;
-    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH: return cluster(0);
-    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT: return cluster(1);
-    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH: return cluster(2);
-    case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
-    case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE: return 0;
-  }
-  throw Failure{CUDA_ERROR_INVALID_VALUE};
-}
-
 CUresult get_attribute(int* value, CUfunction_attribute attribute, Function* function) {
   return in_driver([&](Driver& driver) {
     require_pointer(value);
-    *value = attribute_of(driver, driver.function(function), attribute);
+    *value = function_attribute(driver, driver.function(function), attribute);
   });
 }
 
@@ -234,7 +234,7 @@ CUresult set_attribute(Function* handle, CUfunction_attribute attribute, int val
   return in_driver([&](Driver& driver) {
     Function& function = driver.function(handle);
     if (attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)
-      require(value >= 0 && value + attribute_of(driver, function, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES) <=
+      require(value >= 0 && value + function_attribute(driver, function, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES) <=
                                 *bitmma::driver::attribute(driver.gpu, shared_of_block_optin),
               CUDA_ERROR_INVALID_VALUE);
     else

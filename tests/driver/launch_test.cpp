@@ -53,6 +53,10 @@ TEST_CASE("a structure by value, and shared memory whose size the launch says") 
   CUdeviceptr second = out + 4;
   CHECK(launch(function_of(module, "dynamic"), 1, 1, {&second}, 4096) == CUDA_SUCCESS);
   CHECK(download<unsigned>(out, 2)[1] == 4096);
+  const CUfunction dynamic = function_of(module, "dynamic");
+  CHECK(launch(dynamic, 1, 1, {&second}, 64 << 10) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(call("cuFuncSetAttribute", dynamic, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 64 << 10) == CUDA_SUCCESS);
+  CHECK(launch(dynamic, 1, 1, {&second}, 64 << 10) == CUDA_SUCCESS);
 }
 
 TEST_CASE("cuLaunchKernelEx takes clusters and cooperative launches, and ignores advice") {
@@ -74,8 +78,19 @@ TEST_CASE("cuLaunchKernelEx takes clusters and cooperative launches, and ignores
   CHECK(download<unsigned>(out, 8) == std::vector<unsigned>{0, 1, 2, 3, 0, 1, 2, 3});
   attributes[2].value.cooperative = 1;
   CHECK(run() == CUDA_SUCCESS);
+  config.gridDimX = 16;
+  attributes[2].value.cooperative = 0;
+  attributes[0].value.clusterDim = {16, 1, 1};
+  CUdeviceptr ranks = upload(std::vector<unsigned>(16, 99));
+  parameters[0] = &ranks;
+  CHECK(run() == CUDA_ERROR_INVALID_CLUSTER_SIZE);
+  CHECK(call("cuFuncSetAttribute", function_of(module, "rank"), CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED,
+             1) == CUDA_SUCCESS);
+  CHECK(run() == CUDA_SUCCESS);
+  CHECK(download<unsigned>(ranks, 16)[15] == 15);
   attributes[0].value.clusterDim = {32, 1, 1};
   CHECK(run() == CUDA_ERROR_INVALID_CLUSTER_SIZE);
+  attributes[2].value.cooperative = 1;
   attributes[0].value.clusterDim = {1, 1, 1};
   config.gridDimX = 132 * 32 + 1;
   CHECK(run() == CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE);
