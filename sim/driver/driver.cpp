@@ -84,8 +84,10 @@ Block& Driver::allocate(size_t bytes, Block::Kind kind, Context* context) {
 
 void Driver::free(const Block& block) {
   memory.free(block.address);
-  if (block.kind == Block::Kind::device || block.kind == Block::Kind::managed) used_bytes -= block.bytes;
-  if (block.mapped_bytes > 0) munmap(reinterpret_cast<void*>(block.address), block.mapped_bytes);
+  if (block.mapped_bytes > 0) {  // otherwise it belongs to the program or to a module
+    if (block.kind != Block::Kind::host) used_bytes -= block.bytes;
+    munmap(reinterpret_cast<void*>(block.address), block.mapped_bytes);
+  }
   blocks.erase(block.address);
 }
 
