@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: MIT
+#include "driver/fatbin.hpp"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstring>
+
+#include "bitmma/core/error.hpp"
+#include "driver/link_ptx.hpp"
+#include "driver/lz4.hpp"
+
+namespace bitmma::driver {
+namespace {
+
+constexpr uint32_t wrapper_magic = 0x466243b1, container_magic = 0xba55ed50;
+constexpr std::size_t container_header_bytes = 16, entry_header_bytes = 64;
+constexpr uint64_t flag_lz4 = 0x2000, flag_zstd = 0x8000, flag_a = 0x100000, flag_f = 0x200000;
+constexpr uint64_t most_uncompressed_bytes = uint64_t{1} << 28;
+
+struct Wrapper {
+  uint32_t magic, version;
+  const uint8_t* container;
+  const uint8_t* const* containers;
+};
+
+[[noreturn]] void refuse(std::string seen, std::string expected) {
+  throw Error({.code = ViolationCode::malformed,
+               .field = "fat binary",
+               .seen = std::move(seen),
+               .expected = std::move(expected)});
+}
+
+template <typename T>
+T read(std::span<const uint8_t> bytes, std::size_t offset) {
+  T value;
+  std::memcpy(&value, bytes.data() + offset, sizeof value);
+  return value;
+}
+
+int sm_number(Target target) {
+  const std::string_view name = print(target);
+  int number = 0;
+  std::from_chars(name.data() + 3, name.data() + name.size(), number);
+  return number;
+}
+char sm_suffix(Target target) {
+  const char last = print(target).back();
+  return last == 'a' || last == 'f' ? last : ' ';
+}
+
+/// Code for a target with an a runs there alone. Code for one with an f also runs on later targets of its family, which
+/// this takes as those of the same tens.
+bool runs_on(const FatbinEntry& entry, Target device) {
+  const int sm = sm_number(device);
+  if (entry.suffix == 'a') return entry.sm == sm && sm_suffix(device) == 'a';
+  if (entry.suffix == 'f') return entry.sm / 10 == sm / 10 && entry.sm <= sm && sm_suffix(device) != ' ';
+  return entry.sm <= sm;
+}
+
+const FatbinEntry* best_ptx(const std::vector<FatbinEntry>& entries, Target device) {
+  const FatbinEntry* best = nullptr;
+  const auto rank = [](const FatbinEntry& entry) {
+    return 4 * entry.sm + (entry.suffix == 'a' ? 2 : entry.suffix == 'f' ? 1 : 0);
+  };
+  for (const FatbinEntry& entry : entries) {
+    if (entry.kind == FatbinKind::ptx && runs_on(entry, device) && (!best || rank(entry) > rank(*best))) best = &entry;
+  }
+  return best;
+}
+
+/// libzstd.so.1 is part of Debian's base system, so that no build and no package needs its headers.
+struct Zstd {
+  std::size_t (*decompress)(void*, std::size_t, const void*, std::size_t) = nullptr;
+
+  Zstd() {
+    if (void* const library = dlopen("libzstd.so.1", RTLD_NOW | RTLD_LOCAL))
+      decompress = reinterpret_cast<decltype(decompress)>(dlsym(library, "ZSTD_decompress"));
+  }
+};
+
+bool decompress_zstd(std::span<const uint8_t> from, std::span<uint8_t> to) {
+  static const Zstd zstd;
+  if (!zstd.decompress) {
+    throw Error({.code = ViolationCode::not_found,
+                 .field = "library",
+                 .seen = "libzstd.so.1",
+                 .fix = "install libzstd1, or compile with nvcc --compress-mode=none"});
+  }
+  return zstd.decompress(to.data(), to.size(), from.data(), from.size()) == to.size();
+}
+
+std::string targets_of(const std::vector<FatbinEntry>& entries) {
+  std::string text;
+  for (const FatbinEntry& entry : entries) {
+    constexpr std::array<std::string_view, 4> kinds{"PTX", "SASS", "LTO IR", "other code"};
+    text += fmt::format("{}{} for {}", text.empty() ? "" : ", ", kinds[static_cast<std::size_t>(entry.kind)],
+                        entry.target());
+  }
+  return text.empty() ? "nothing" : text;
+}
+
+std::span<const uint8_t> container_at(const uint8_t* address) {
+  const std::span<const uint8_t> header(address, container_header_bytes);
+  return {address, read<uint16_t>(header, 6) + read<uint64_t>(header, 8)};
+}
+
+[[noreturn]] void refuse_without_ptx(std::string seen, Target device) {
+  const std::string_view target = print(device).substr(3);
+  throw Error({.code = ViolationCode::unsupported_target,
+               .field = "image",
+               .seen = std::move(seen),
+               .expected = fmt::format("PTX for {} or an earlier target; bitmma does not run SASS", print(device)),
+               .fix = fmt::format("compile with nvcc -gencode arch=compute_{0},code=compute_{0}", target)});
+}
+
+}  // namespace
+
+std::string FatbinEntry::target() const {
+  return suffix == ' ' ? fmt::format("sm_{}", sm) : fmt::format("sm_{}{}", sm, suffix);
+}
+
+std::vector<FatbinEntry> fatbin_entries(std::span<const uint8_t> container) {
+  if (container.size() < container_header_bytes || read<uint32_t>(container, 0) != container_magic)
+    refuse("no header", "a container that begins with 0xba55ed50");
+  const std::size_t header_bytes = read<uint16_t>(container, 6);
+  const uint64_t bytes = read<uint64_t>(container, 8);
+  if (read<uint16_t>(container, 4) != 1 || header_bytes < container_header_bytes)
+    refuse(fmt::format("version {}", read<uint16_t>(container, 4)), "version 1");
+  if (header_bytes > container.size() || bytes > container.size() - header_bytes)
+    refuse(fmt::format("{} bytes", container.size()), "as many as its header says");
+
+  std::vector<FatbinEntry> entries;
+  for (std::span<const uint8_t> rest = container.subspan(header_bytes, bytes); !rest.empty();) {
+    if (rest.size() < entry_header_bytes) refuse("a part of an entry", "whole entries");
+    const std::size_t entry_bytes = read<uint32_t>(rest, 4);
+    const uint64_t payload_bytes = read<uint64_t>(rest, 8);
+    const uint64_t compressed_bytes = read<uint32_t>(rest, 16);
+    if (entry_bytes < entry_header_bytes || entry_bytes > rest.size() || payload_bytes > rest.size() - entry_bytes)
+      refuse("an entry beyond the container", "entries inside of it");
+    const uint64_t flags = read<uint64_t>(rest, 40);
+    FatbinEntry entry{.sm = static_cast<int>(read<uint32_t>(rest, 28) & 0xffff),
+                      .suffix = flags & flag_a   ? 'a'
+                                : flags & flag_f ? 'f'
+                                                 : ' ',
+                      .uncompressed_bytes = payload_bytes,
+                      .payload = rest.subspan(entry_bytes, payload_bytes)};
+    switch (read<uint16_t>(rest, 0)) {
+      case 1: entry.kind = FatbinKind::ptx; break;
+      case 2: entry.kind = FatbinKind::cubin; break;
+      case 8: entry.kind = FatbinKind::lto_ir; break;
+      default: break;
+    }
+    if (flags & (flag_lz4 | flag_zstd)) {
+      entry.compression = flags & flag_zstd ? FatbinCompression::zstd : FatbinCompression::lz4;
+      entry.uncompressed_bytes = read<uint64_t>(rest, 56);
+      if (compressed_bytes > payload_bytes) refuse("compressed bytes beyond their entry", "bytes inside of it");
+      entry.payload = entry.payload.first(compressed_bytes);
+    }
+    entries.push_back(entry);
+    rest = rest.subspan(entry_bytes + payload_bytes);
+  }
+  return entries;
+}
+
+std::string fatbin_payload(const FatbinEntry& entry) {
+  if (entry.uncompressed_bytes > most_uncompressed_bytes)
+    refuse(fmt::format("an entry of {} bytes", entry.uncompressed_bytes), "at most 2^28");
+  std::string text(entry.uncompressed_bytes, '\0');
+  const std::span<uint8_t> to(reinterpret_cast<uint8_t*>(text.data()), text.size());
+  bool is_whole = true;
+  switch (entry.compression) {
+    case FatbinCompression::none: std::ranges::copy(entry.payload, to.begin()); break;
+    case FatbinCompression::lz4: is_whole = decompress_lz4(entry.payload, to); break;
+    case FatbinCompression::zstd: is_whole = decompress_zstd(entry.payload, to); break;
+  }
+  if (!is_whole) refuse("damaged compressed bytes", "as many bytes as the entry says");
+  // Text is padded with zero bytes.
+  if (entry.kind == FatbinKind::ptx) text.resize(std::min(text.find('\0'), text.size()));
+  return text;
+}
+
+std::string fatbin_ptx(std::span<const uint8_t> container, Target device) {
+  const std::vector<FatbinEntry> entries = fatbin_entries(container);
+  const FatbinEntry* const best = best_ptx(entries, device);
+  if (!best) refuse_without_ptx(targets_of(entries), device);
+  return fatbin_payload(*best);
+}
+
+bool is_binary_image(const void* image) {
+  uint32_t magic;
+  std::memcpy(&magic, image, sizeof magic);
+  return magic == wrapper_magic || magic == container_magic || std::memcmp(image, "\177ELF", 4) == 0;
+}
+
+std::string image_ptx(const void* image, Target device) {
+  if (!is_binary_image(image)) return static_cast<const char*>(image);
+  const auto* const bytes = static_cast<const uint8_t*>(image);
+  Wrapper wrapper{};
+  std::memcpy(&wrapper.magic, bytes, sizeof wrapper.magic);
+  if (wrapper.magic == container_magic) return fatbin_ptx(container_at(bytes), device);
+  if (wrapper.magic != wrapper_magic) refuse_without_ptx("a cubin, which is SASS", device);
+  std::memcpy(&wrapper, bytes, sizeof wrapper);
+  if (wrapper.version != 2 || !wrapper.containers) return fatbin_ptx(container_at(wrapper.container), device);
+
+  // A program of -rdc=true: the container of nvlink is empty if all code is PTX, and the list has a container of each
+  // file and of libcudadevrt, whose code for Hopper is SASS alone.
+  std::vector<std::string> modules;
+  std::string without_ptx;
+  for (const uint8_t* const* container = wrapper.containers; *container; ++container) {
+    const std::vector<FatbinEntry> entries = fatbin_entries(container_at(*container));
+    if (best_ptx(entries, device)) modules.push_back(fatbin_ptx(container_at(*container), device));
+    else without_ptx = targets_of(entries);
+  }
+  if (modules.empty()) refuse_without_ptx(without_ptx.empty() ? "nothing" : without_ptx, device);
+  return join_ptx(modules);
+}
+
+}  // namespace bitmma::driver

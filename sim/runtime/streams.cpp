@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT
+// Streams and events.
+#include "runtime/runtime.hpp"
+
+namespace bitmma::runtime {
+
+extern "C" {
+
+int cudaStreamCreateWithPriority(CUstream* stream, unsigned flags, int priority) {
+  return call([&] { return cuStreamCreateWithPriority(stream, flags, priority); });
+}
+int cudaStreamCreateWithFlags(CUstream* stream, unsigned flags) {
+  return cudaStreamCreateWithPriority(stream, flags, 0);
+}
+int cudaStreamCreate(CUstream* stream) { return cudaStreamCreateWithPriority(stream, 0, 0); }
+int cudaStreamDestroy(CUstream stream) {
+  return call([&] { return cuStreamDestroy_v2(stream); });
+}
+int cudaStreamSynchronize(CUstream stream) {
+  return call([&] { return cuStreamSynchronize(stream); });
+}
+int cudaStreamQuery(CUstream stream) {
+  return call([&] { return cuStreamQuery(stream); });
+}
+int cudaStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
+  return call([&] { return cuStreamWaitEvent(stream, event, flags); });
+}
+int cudaStreamAddCallback(CUstream stream, CUstreamCallback callback, void* data, unsigned flags) {
+  return call([&] { return cuStreamAddCallback(stream, callback, data, flags); });
+}
+int cudaLaunchHostFunc(CUstream stream, CUhostFn function, void* data) {
+  return call([&] { return cuLaunchHostFunc(stream, function, data); });
+}
+int cudaStreamGetFlags(CUstream stream, unsigned* flags) {
+  return call([&] { return cuStreamGetFlags(stream, flags); });
+}
+int cudaStreamGetPriority(CUstream stream, int* priority) {
+  return call([&] { return cuStreamGetPriority(stream, priority); });
+}
+int cudaStreamGetId(CUstream stream, unsigned long long* id) {
+  return call([&] {
+    uint64_t number = 0;
+    const int code = cuStreamGetId(stream, &number);
+    *id = number;
+    return code;
+  });
+}
+int cudaStreamGetDevice(CUstream, int* device) {
+  return call([&] { return cuCtxGetDevice(device); });
+}
+// No stream captures: cudaStreamBeginCapture is not written. All versions of cudaStreamGetCaptureInfo have the status
+// as their second argument, and leave the others alone if it says that the stream does not capture.
+int cudaStreamIsCapturing(CUstream, int* status) {
+  *status = 0;
+  return error::success;
+}
+int cudaStreamGetCaptureInfo(CUstream stream, int* status) { return cudaStreamIsCapturing(stream, status); }
+int cudaThreadExchangeStreamCaptureMode(int*) { return error::success; }
+
+int cudaEventCreateWithFlags(CUevent* event, unsigned flags) {
+  return call([&] { return cuEventCreate(event, flags); });
+}
+int cudaEventCreate(CUevent* event) { return cudaEventCreateWithFlags(event, 0); }
+int cudaEventDestroy(CUevent event) {
+  return call([&] { return cuEventDestroy_v2(event); });
+}
+int cudaEventRecord(CUevent event, CUstream stream) {
+  return call([&] { return cuEventRecord(event, stream); });
+}
+int cudaEventRecordWithFlags(CUevent event, CUstream stream, unsigned) { return cudaEventRecord(event, stream); }
+int cudaEventSynchronize(CUevent event) {
+  return call([&] { return cuEventSynchronize(event); });
+}
+int cudaEventQuery(CUevent event) {
+  return call([&] { return cuEventQuery(event); });
+}
+int cudaEventElapsedTime(float* milliseconds, CUevent start, CUevent end) {
+  return call([&] { return cuEventElapsedTime(milliseconds, start, end); });
+}
+}
+
+}  // namespace bitmma::runtime
