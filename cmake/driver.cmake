@@ -55,3 +55,6 @@ endif()
 target_link_options(bitmma_cuda PRIVATE LINKER:-Bsymbolic-functions LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/cuda.map)
 set_target_properties(bitmma_cuda PROPERTIES LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/cuda.map)
 install(TARGETS bitmma_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/bitmma/cuda NAMELINK_SKIP)
+
+include(cmake/runtime.cmake)
+include(cmake/hooks.cmake)

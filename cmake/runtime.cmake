@@ -42,7 +42,6 @@ int bitmma_refuse_call(const char* name);
                         LINKER_LANGUAGE CXX LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/cuda
                         BUILD_RPATH "$ORIGIN" INSTALL_RPATH "$ORIGIN" LINK_DEPENDS ${made}.map)
   target_compile_definitions(bitmma_cudart_${major} PRIVATE BITMMA_CUDART_MAJOR=${major})
-  target_include_directories(bitmma_cudart_${major} PRIVATE ${PROJECT_SOURCE_DIR}/sim)
   target_link_libraries(bitmma_cudart_${major} PRIVATE bitmma_settings bitmma_cuda)
   if(NOT BITMMA_SANITIZE)
     target_link_options(bitmma_cudart_${major} PRIVATE -static-libstdc++ -static-libgcc)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "driver/fatbin.hpp"
+#include "fatbin.hpp"
 
 #include <dlfcn.h>
 #include <fmt/format.h>
@@ -10,22 +10,14 @@
 #include <cstring>
 
 #include "bitmma/core/error.hpp"
-#include "driver/link_ptx.hpp"
-#include "driver/lz4.hpp"
+#include "lz4.hpp"
 
 namespace bitmma::driver {
 namespace {
 
-constexpr uint32_t wrapper_magic = 0x466243b1, container_magic = 0xba55ed50;
 constexpr std::size_t container_header_bytes = 16, entry_header_bytes = 64;
 constexpr uint64_t flag_lz4 = 0x2000, flag_zstd = 0x8000, flag_a = 0x100000, flag_f = 0x200000;
 constexpr uint64_t most_uncompressed_bytes = uint64_t{1} << 28;
-
-struct Wrapper {
-  uint32_t magic, version;
-  const uint8_t* container;
-  const uint8_t* const* containers;
-};
 
 [[noreturn]] void refuse(std::string seen, std::string expected) {
   throw Error({.code = ViolationCode::malformed,
@@ -103,12 +95,14 @@ std::string targets_of(const std::vector<FatbinEntry>& entries) {
   return text.empty() ? "nothing" : text;
 }
 
-std::span<const uint8_t> container_at(const uint8_t* address) {
-  const std::span<const uint8_t> header(address, container_header_bytes);
-  return {address, read<uint16_t>(header, 6) + read<uint64_t>(header, 8)};
+}  // namespace
+
+std::size_t fatbin_bytes(const uint8_t* container) {
+  const std::span<const uint8_t> header(container, container_header_bytes);
+  return read<uint16_t>(header, 6) + read<uint64_t>(header, 8);
 }
 
-[[noreturn]] void refuse_without_ptx(std::string seen, Target device) {
+void refuse_without_ptx(std::string seen, Target device) {
   const std::string_view target = print(device).substr(3);
   throw Error({.code = ViolationCode::unsupported_target,
                .field = "image",
@@ -117,14 +111,12 @@ std::span<const uint8_t> container_at(const uint8_t* address) {
                .fix = fmt::format("compile with nvcc -gencode arch=compute_{0},code=compute_{0}", target)});
 }
 
-}  // namespace
-
 std::string FatbinEntry::target() const {
   return suffix == ' ' ? fmt::format("sm_{}", sm) : fmt::format("sm_{}{}", sm, suffix);
 }
 
 std::vector<FatbinEntry> fatbin_entries(std::span<const uint8_t> container) {
-  if (container.size() < container_header_bytes || read<uint32_t>(container, 0) != container_magic)
+  if (container.size() < container_header_bytes || read<uint32_t>(container, 0) != fatbin_magic)
     refuse("no header", "a container that begins with 0xba55ed50");
   const std::size_t header_bytes = read<uint16_t>(container, 6);
   const uint64_t bytes = read<uint64_t>(container, 8);
@@ -188,35 +180,6 @@ std::string fatbin_ptx(std::span<const uint8_t> container, Target device) {
   const FatbinEntry* const best = best_ptx(entries, device);
   if (!best) refuse_without_ptx(targets_of(entries), device);
   return fatbin_payload(*best);
-}
-
-bool is_binary_image(const void* image) {
-  uint32_t magic;
-  std::memcpy(&magic, image, sizeof magic);
-  return magic == wrapper_magic || magic == container_magic || std::memcmp(image, "\177ELF", 4) == 0;
-}
-
-std::string image_ptx(const void* image, Target device) {
-  if (!is_binary_image(image)) return static_cast<const char*>(image);
-  const auto* const bytes = static_cast<const uint8_t*>(image);
-  Wrapper wrapper{};
-  std::memcpy(&wrapper.magic, bytes, sizeof wrapper.magic);
-  if (wrapper.magic == container_magic) return fatbin_ptx(container_at(bytes), device);
-  if (wrapper.magic != wrapper_magic) refuse_without_ptx("a cubin, which is SASS", device);
-  std::memcpy(&wrapper, bytes, sizeof wrapper);
-  if (wrapper.version != 2 || !wrapper.containers) return fatbin_ptx(container_at(wrapper.container), device);
-
-  // A program of -rdc=true: the container of nvlink is empty if all code is PTX, and the list has a container of each
-  // file and of libcudadevrt, whose code for Hopper is SASS alone.
-  std::vector<std::string> modules;
-  std::string without_ptx;
-  for (const uint8_t* const* container = wrapper.containers; *container; ++container) {
-    const std::vector<FatbinEntry> entries = fatbin_entries(container_at(*container));
-    if (best_ptx(entries, device)) modules.push_back(fatbin_ptx(container_at(*container), device));
-    else without_ptx = targets_of(entries);
-  }
-  if (modules.empty()) refuse_without_ptx(without_ptx.empty() ? "nothing" : without_ptx, device);
-  return join_ptx(modules);
 }
 
 }  // namespace bitmma::driver

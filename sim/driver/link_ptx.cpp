@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "driver/link_ptx.hpp"
+#include "link_ptx.hpp"
 
 #include <algorithm>
 #include <cctype>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "driver/lz4.hpp"
+#include "lz4.hpp"
 
 #include <algorithm>
 #include <cstddef>

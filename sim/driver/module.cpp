@@ -10,6 +10,7 @@
 #include "bitmma/core/text.hpp"
 #include "driver.hpp"
 #include "image.hpp"
+#include "link_ptx.hpp"
 
 namespace bitmma::driver {
 namespace {
@@ -48,7 +49,7 @@ Module& Driver::load(const void* image, Context* context, JitLog log) {
   require_pointer(image);
   log.write("");
   try {
-    return load_text(ptx_of_image(image), context);
+    return load_text(ptx_of_image(image, gpu.target), context);
   } catch (const Error& error) {
     log.write(error.what());
     report.print_once(fmt::format("a module is not loaded: {}", error.what()));
@@ -405,7 +406,7 @@ CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType, void* data, size_t 
     require_pointer(data);
     // PTX with or without its final zero, or an image with PTX in it.
     std::string copy(static_cast<const char*>(data), bytes);
-    driver.links.at(state).inputs.push_back(ptx_of_image(copy.c_str()));
+    driver.links.at(state).inputs.push_back(ptx_of_image(copy.c_str(), driver.gpu.target));
   });
 }
 
@@ -421,7 +422,7 @@ CUresult cuLinkComplete(CUlinkState state, void** image, size_t* bytes) {
   return in_context([&](Driver& driver, Context&) {
     Link& link = driver.links.at(state);
     require_pointer(image);
-    link.image = joined_ptx(link.inputs);
+    link.image = join_ptx(link.inputs);
     *image = link.image.data();
     if (bytes) *bytes = link.image.size() + 1;
   });

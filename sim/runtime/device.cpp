@@ -3,7 +3,7 @@
 #include <array>
 #include <cstring>
 
-#include "runtime/runtime.hpp"
+#include "runtime.hpp"
 
 namespace bitmma::runtime {
 namespace {

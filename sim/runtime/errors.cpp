@@ -6,7 +6,7 @@
 #include <mutex>
 #include <string_view>
 
-#include "runtime/runtime.hpp"
+#include "runtime.hpp"
 
 namespace bitmma::runtime {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Attributes of kernels, and how many blocks of them a multiprocessor holds.
-#include "runtime/runtime.hpp"
+#include "runtime.hpp"
 
 namespace bitmma::runtime {
 namespace {

@@ -2,7 +2,7 @@
 // Allocations, copies and memsets.
 #include <type_traits>
 
-#include "runtime/runtime.hpp"
+#include "runtime.hpp"
 
 namespace bitmma::runtime {
 namespace {

@@ -7,7 +7,7 @@
 #include <set>
 #include <string>
 
-#include "runtime/runtime.hpp"
+#include "runtime.hpp"
 
 namespace bitmma::runtime {
 namespace {

@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "runtime/driver_api.hpp"
+#include "driver_api.hpp"
 
 namespace bitmma::runtime {
 

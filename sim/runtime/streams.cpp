@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Streams and events.
-#include "runtime/runtime.hpp"
+#include "runtime.hpp"
 
 namespace bitmma::runtime {
 
