@@ -155,7 +155,9 @@ void get_function(Driver& driver, Function** function, Module* module, const cha
   *function = entry->second.get();
 }
 
-void get_variable(Driver& driver, CUdeviceptr* address, size_t* bytes, Module* handle, const char* name) {
+/// `is_managed`: the program uses it on the host too.
+void get_variable(Driver& driver, CUdeviceptr* address, size_t* bytes, Module* handle, const char* name,
+                  bool is_managed = false) {
   require_pointer(name);
   Module& module = driver.modules.at(handle);
   Allocation variable;
@@ -166,13 +168,15 @@ void get_variable(Driver& driver, CUdeviceptr* address, size_t* bytes, Module* h
   }
   const std::vector<PtxVariable> variables = module.ptx.variables();
   const auto declared = std::ranges::find(variables, name, &PtxVariable::name);
-  if (declared != variables.end() && declared->space == "const") {
+  if (is_managed || (declared != variables.end() && declared->space == "const")) {
     // Constants of all modules have the same addresses: the program gets those of their bytes on the host, which
     // kernels may use too.
     const auto place = module.constants.find(name);
     if (place == module.constants.end()) {
       variable.address = reinterpret_cast<uint64_t>(variable.data.data());
-      driver.add_block({.address = variable.address, .bytes = variable.data.size(), .kind = Block::Kind::constant},
+      driver.add_block({.address = variable.address,
+                        .bytes = variable.data.size(),
+                        .kind = is_managed ? Block::Kind::managed : Block::Kind::constant},
                        true, variable.name);
       module.constants.emplace(name, variable);
     } else {
@@ -332,7 +336,7 @@ CUresult cuLibraryGetGlobal(CUdeviceptr* address, size_t* bytes, CUlibrary libra
   return cuModuleGetGlobal_v2(address, bytes, library, name);
 }
 CUresult cuLibraryGetManaged(CUdeviceptr* address, size_t* bytes, CUlibrary library, const char* name) {
-  return cuModuleGetGlobal_v2(address, bytes, library, name);
+  return in_driver([&](Driver& driver) { get_variable(driver, address, bytes, library, name, true); });
 }
 
 CUresult cuLibraryGetKernelCount(unsigned* count, CUlibrary library) { return count_functions(count, library); }

@@ -475,6 +475,8 @@ class PtxParser {
         if (align < 1 || align > 1 << 20 || !std::has_single_bit(static_cast<uint64_t>(align)))
           refuse(token, "an alignment that is a power of two");
         variable.align = static_cast<int>(align);
+      } else if (token.spelling == ".attribute") {
+        skip_group("(", ")");  // .managed: where the driver puts the variable
       } else if (token.spelling == ".ptr" ||
                  std::ranges::any_of(spaces, [&](const auto& row) { return row.first == token.spelling; })) {
         // The space to which a parameter points.
@@ -519,7 +521,7 @@ class PtxParser {
         refuse(token, fmt::format("at most {} bytes", most_variable_bytes));
       variable.count *= count;
     }
-    if (is_opaque_ && take_if("=")) skip_braces();
+    if (is_opaque_ && take_if("=")) skip_group("{", "}");
     else if (take_if("=")) parse_initialiser(variable, is_open);
     else if (is_open) variable.count = 0, variable.is_extern_array = true;
     if (is_open && !is_extern && variable.bytes.empty()) refuse(peek(), "a size: only .extern arrays may omit it");
@@ -532,12 +534,12 @@ class PtxParser {
     body(index);
   }
 
-  /// {filter_mode = nearest, ...} of a sampler.
-  void skip_braces() {
-    expect("{");
+  /// {filter_mode = nearest, ...} of a sampler; (.managed) of an attribute.
+  void skip_group(std::string_view open, std::string_view close) {
+    expect(open);
     for (int depth = 1; depth > 0 && !at_end();) {
       const Token token = take();
-      depth += token.spelling == "{" ? 1 : token.spelling == "}" ? -1 : 0;
+      depth += token.spelling == open ? 1 : token.spelling == close ? -1 : 0;
     }
   }
 

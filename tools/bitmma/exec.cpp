@@ -76,6 +76,16 @@ void prepend(const char* name, const std::string& value) {
   setenv(name, before && *before ? fmt::format("{}:{}", value, before).c_str() : value.c_str(), 1);
 }
 
+/// Programs that look for CUDA's libraries by a path of their own, and the compilers that a program calls.
+void set_compilers(const fs::path& folder) {
+  prepend("LD_AUDIT", folder / "libbitmma_audit.so");
+  const fs::path programs = folder / "bin";
+  prepend("PATH", programs);
+  for (const char* const name : {"TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH"})
+    setenv(name, (programs / "ptxas").c_str(), 1);
+  setenv("PYTORCH_NVCC", (programs / "nvcc").c_str(), 1);
+}
+
 /// The command may run in another folder.
 std::string absolute(const std::string& path) { return path.empty() ? "" : fs::absolute(path).string(); }
 
@@ -101,6 +111,7 @@ void execute(const Context& context, const ExecFlags& flags) {
   set("PROCESS", std::to_string(getpid()));
   prepend("LD_LIBRARY_PATH", folder.string());
   for (const std::string& path : preloads(folder)) prepend("LD_PRELOAD", path);
+  set_compilers(folder);
   context.require_flags_acted();
   context.stop_heartbeat();
   std::vector<char*> words;
