@@ -66,7 +66,25 @@ int set_managed(Binary& binary) {
   return error::success;
 }
 
+/// The driver says of such a launch that a value is invalid, the runtime library that the configuration is.
+bool is_beyond_device(const LaunchConfig& config) {
+  CUdevice device = 0;
+  cuCtxGetDevice(&device);
+  // CUdevice_attribute 2 to 7: the largest blocks and grids.
+  const unsigned extents[] = {config.block.x, config.block.y, config.block.z,
+                              config.grid.x,  config.grid.y,  config.grid.z};
+  for (int i = 0; i < 6; ++i) {
+    int most = 0;
+    cuDeviceGetAttribute(&most, 2 + i, device);
+    if (extents[i] == 0 || extents[i] > static_cast<unsigned>(most)) return true;
+  }
+  int most_threads = 0;
+  cuDeviceGetAttribute(&most_threads, 1, device);
+  return uint64_t{config.block.x} * config.block.y * config.block.z > static_cast<unsigned>(most_threads);
+}
+
 int launch(CUkernel kernel, const LaunchConfig& config, void** arguments) {
+  if (is_beyond_device(config)) return error::invalid_configuration;
   const CUlaunchConfig driver = driver_config(config);
   return cuLaunchKernelEx(&driver, reinterpret_cast<CUfunction>(kernel), arguments, nullptr);
 }
