@@ -13,7 +13,13 @@ namespace {
 struct Statement {
   std::string_view text;
   std::string_view name;  // of what it declares or defines; empty: a directive
-  bool is_definition = false;
+  std::size_t body = 0;   // where the body of a function begins; 0: none
+
+  bool has(std::string_view word) const {
+    return text.substr(0, body == 0 ? text.size() : body).find(word) != text.npos;
+  }
+  bool is_function() const { return body != 0 || has(".func") || has(".entry"); }
+  bool is_definition() const { return is_function() ? body != 0 : !has(".extern"); }
 };
 
 bool is_name_character(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '$'; }
@@ -61,20 +67,12 @@ Statement next_statement(std::string_view ptx) {
     }
     parentheses += (c == '(') - (c == ')');
     has_value = has_value || (c == '=' && braces == 0);
+    if (c == '{' && braces == 0 && !has_value) statement.body = at;
     braces += (c == '{') - (c == '}');
     ++at;
-    if (c == '}' && braces == 0 && !has_value) {
-      statement.is_definition = true;
-      break;
-    }
-    if (c == ';' && braces == 0) break;
+    if ((c == '}' && braces == 0 && !has_value) || (c == ';' && braces == 0)) break;
   }
   statement.text = ptx.substr(0, at);
-  if (!statement.is_definition) {
-    const bool is_function = statement.text.find(".func") != std::string_view::npos ||
-                             statement.text.find(".entry") != std::string_view::npos;
-    statement.is_definition = !is_function && statement.text.find(".extern") == std::string_view::npos;
-  }
   return statement;
 }
 
@@ -111,19 +109,26 @@ std::string join_ptx(const std::vector<std::string>& modules) {
   }
   std::set<std::string_view> defined;
   for (const Statement& statement : all) {
-    if (statement.is_definition) defined.insert(statement.name);
+    if (statement.is_definition()) defined.insert(statement.name);
   }
-  std::set<std::string_view> written;
   std::string joined = std::string(version) + "\n" + std::string(target) + "\n.address_size 64\n";
+  // What a statement names is declared above it: first all functions, then variables, whose values may be addresses of
+  // functions, then bodies.
+  std::set<std::string_view> declared, written;
   for (const Statement& statement : all) {
-    if (!statement.is_definition && defined.contains(statement.name)) {
-      // The definition may stand below its first use, so the declaration stays where it was, without .extern.
-      std::string declaration(statement.text);
-      if (declaration.find(".func") == std::string::npos) continue;
-      if (const std::size_t at = declaration.find(".extern"); at != std::string::npos) declaration.erase(at, 7);
-      joined += declaration + "\n";
-    } else if (written.insert(statement.name).second) {
-      joined += std::string(statement.text) + "\n";
+    if (!statement.is_function() || statement.has(".entry") || !declared.insert(statement.name).second) continue;
+    std::string declaration(statement.text.substr(0, statement.body == 0 ? statement.text.size() : statement.body));
+    if (statement.body != 0) declaration += ";";
+    const std::size_t at = declaration.find(".extern");
+    if (at != std::string::npos && defined.contains(statement.name)) declaration.erase(at, 7);
+    joined += declaration + "\n";
+  }
+  for (const bool are_functions : {false, true}) {
+    for (const Statement& statement : all) {
+      if (statement.is_function() != are_functions) continue;
+      const bool is_wanted =
+          are_functions ? statement.body != 0 : statement.is_definition() || !defined.contains(statement.name);
+      if (is_wanted && written.insert(statement.name).second) joined += std::string(statement.text) + "\n";
     }
   }
   return joined;

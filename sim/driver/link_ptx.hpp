@@ -12,7 +12,8 @@
 namespace bitmma::driver {
 
 /// One header, with the highest .version and the first module's .target, then the statements of all modules, each name
-/// once: a definition rather than a declaration, and of several the first. Sections of debug information are left out.
+/// once: a definition rather than a declaration, and of several the first. Variables precede functions. Sections of
+/// debug information are left out.
 std::string join_ptx(const std::vector<std::string>& modules);
 
 }  // namespace bitmma::driver
