@@ -1,10 +1,10 @@
 # libcudart.so.12 and libcudart.so.13 over libcuda.so.1: what `bitmma exec` lets programs load that were linked with
 # nvcc -cudart shared. names.csv becomes the list of what each exports and, for each name that no source defines, a weak
 # function that refuses.
-set(names ${PROJECT_SOURCE_DIR}/sim/runtime/names.csv)
+set(names ${PROJECT_SOURCE_DIR}/tools/exec/runtime/names.csv)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${names})
 file(STRINGS ${names} rows REGEX "^(cuda|__cuda)")
-file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/sim/runtime/*.cpp)
+file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/exec/runtime/*.cpp)
 foreach(major 12 13)
   set(refusals "")
   set(aliases "")
@@ -25,7 +25,7 @@ foreach(major 12 13)
   endforeach()
   set(made ${CMAKE_CURRENT_BINARY_DIR}/cudart_${major})
   file(CONFIGURE OUTPUT ${made}.cpp @ONLY CONTENT
-"// Made of sim/runtime/names.csv.
+"// Made of tools/exec/runtime/names.csv.
 extern \"C\" {
 int bitmma_refuse_call(const char* name);
 @refusals@}
@@ -42,6 +42,7 @@ int bitmma_refuse_call(const char* name);
                         LINKER_LANGUAGE CXX LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/cuda
                         BUILD_RPATH "$ORIGIN" INSTALL_RPATH "$ORIGIN" LINK_DEPENDS ${made}.map)
   target_compile_definitions(bitmma_cudart_${major} PRIVATE BITMMA_CUDART_MAJOR=${major})
+  target_include_directories(bitmma_cudart_${major} PRIVATE ${PROJECT_SOURCE_DIR}/sim)
   target_link_libraries(bitmma_cudart_${major} PRIVATE bitmma_settings bitmma_cuda)
   if(NOT BITMMA_SANITIZE)
     target_link_options(bitmma_cudart_${major} PRIVATE -static-libstdc++ -static-libgcc)

@@ -84,9 +84,11 @@ void Driver::unload(Module& module) {
 
 const PtxEntry& decoded(Driver& driver, Function& function) {
   if (function.decoded) return *function.decoded;
+  // The first line of what `ptxas` of tools/exec/hooks writes, if the program wants -fmad=false.
+  const bool fmad = !function.module->text.starts_with("// ptxas --fmad=false");
   try {
     function.decoded.emplace(function.module->ptx,
-                             KernelOptions{.entry = function.info.name, .target = driver.gpu.target});
+                             KernelOptions{.entry = function.info.name, .target = driver.gpu.target, .fmad = fmad});
   } catch (const Error& error) {
     driver.report.add_fault(function.info.name, error.violations(), CUDA_ERROR_NOT_SUPPORTED);
     throw Failure{CUDA_ERROR_NOT_SUPPORTED};

@@ -310,7 +310,7 @@ TEST_CASE("the library exports every name of NVIDIA's, and no other") {
   void* const library = dlopen(BITMMA_CUDART, RTLD_NOW);
   REQUIRE(library != nullptr);
   std::set<std::string> names, others;
-  std::istringstream rows(read_text(source_path("sim/runtime/names.csv")));
+  std::istringstream rows(read_text(source_path("tools/exec/runtime/names.csv")));
   for (std::string row; std::getline(rows, row);) {
     if (row.starts_with('#') || row.starts_with("name,")) continue;
     const size_t first = row.find(','), second = row.find(',', first + 1);

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "../driver/cuda.hpp"
+#include "driver/cuda.hpp"
 
 namespace bitmma::runtime {
 

@@ -18,7 +18,7 @@
 #include <string_view>
 #include <vector>
 
-#include "../driver/link_ptx.hpp"
+#include "driver/link_ptx.hpp"
 
 namespace {
 
