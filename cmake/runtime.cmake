@@ -44,7 +44,7 @@ int bitmma_refuse_call(const char* name);
   target_compile_definitions(bitmma_cudart_${major} PRIVATE BITMMA_CUDART_MAJOR=${major})
   target_include_directories(bitmma_cudart_${major} PRIVATE ${PROJECT_SOURCE_DIR}/sim)
   target_link_libraries(bitmma_cudart_${major} PRIVATE bitmma_settings bitmma_cuda)
-  if(NOT BITMMA_SANITIZE)
+  if(BITMMA_HAS_STATIC_LIBSTDCXX AND NOT BITMMA_SANITIZE)
     target_link_options(bitmma_cudart_${major} PRIVATE -static-libstdc++ -static-libgcc)
   endif()
   target_link_options(bitmma_cudart_${major} PRIVATE ${aliases} LINKER:-soname=libcudart.so.${major}
