@@ -45,7 +45,7 @@ struct Linker {
   }
 };
 
-constexpr int cubin_input = 1, ptx_input = 2, lto_input = 3, any_input = 10;
+constexpr int cubin_input = 1, ptx_input = 2, lto_input = 3, library_input = 6, any_input = 10;
 const std::string module_a = ".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry a() { ret; }\n";
 const std::string module_b = ".version 9.0\n.target sm_90a\n.address_size 64\n.visible .entry b() { ret; }\n";
 
@@ -63,6 +63,10 @@ TEST_CASE("NVRTC gives its PTX as the cubin") {
 TEST_CASE("nvJitLink links LTO IR into PTX, and joins it with inputs that are PTX") {
   Linker alone({"-arch=sm_90a", "-lto"});
   CHECK(alone.add(lto_input, "ir") == 0);
+  CHECK(call("nvJitLinkComplete", alone.handle) == 0);
+  CHECK(alone.cubin() == "// -arch=sm_90a -lto -ptx input3");
+  // A library of machine code has no part in it.
+  CHECK(alone.add(library_input, "!<arch>") == 0);
   CHECK(call("nvJitLinkComplete", alone.handle) == 0);
   CHECK(alone.cubin() == "// -arch=sm_90a -lto -ptx input3");
 

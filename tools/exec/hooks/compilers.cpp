@@ -49,7 +49,7 @@ int call(void* library, const char* name, Arguments... arguments) {
 
 // A linker's handle, with what became of its inputs.
 struct Link {
-  bool is_lto = false, has_lto_input = false;
+  bool is_lto = false, has_other_input = false;
   std::vector<std::string> ptx = {};
 };
 std::mutex links_mutex;
@@ -58,7 +58,7 @@ std::map<Handle, Link>& links() {
   return made;
 }
 
-enum InputType : int { input_cubin = 1, input_ptx = 2, input_lto_ir = 3, input_any = 10 };
+enum InputType : int { input_ptx = 2, input_lto_ir = 3, input_any = 10 };
 
 bool is_ptx(int type, std::string_view data) {
   return type == input_ptx || (type == input_any && data.find(".version") < std::min<std::size_t>(data.size(), 4096));
@@ -82,9 +82,13 @@ int link_add_data(Handle handle, int type, const void* data, std::size_t bytes, 
     const std::string_view text(static_cast<const char*>(data), bytes);
     if (is_ptx(type, text)) {
       link.ptx.emplace_back(text.substr(0, text.find('\0')));
-      if (link.is_lto) return 0;  // -ptx takes no input that is PTX already
+      if (link.is_lto) return 0;  // -ptx takes no input but LTO IR
+    } else if (link.is_lto && type != input_lto_ir && type != input_any) {
+      // A library of SASS, as libcudadevrt: a kernel that calls what only it has is refused by the name of the
+      // function.
+      return 0;
     } else {
-      link.has_lto_input = true;
+      link.has_other_input = true;
     }
   }
   return call(nvjitlink, "nvJitLinkAddData", handle, type, data, bytes, name);
@@ -92,11 +96,7 @@ int link_add_data(Handle handle, int type, const void* data, std::size_t bytes, 
 
 int link_add_file(Handle handle, int type, const char* path) {
   std::ifstream file(path, std::ios::binary);
-  if (!file || (type != input_ptx && type != input_any)) {
-    const std::lock_guard lock(links_mutex);
-    links()[handle].has_lto_input = true;
-    return call(nvjitlink, "nvJitLinkAddFile", handle, type, path);
-  }
+  if (!file) return call(nvjitlink, "nvJitLinkAddFile", handle, type, path);  // it says what is wrong
   const std::string data{std::istreambuf_iterator<char>(file), {}};
   return link_add_data(handle, type, data.data(), data.size(), path);
 }
@@ -105,7 +105,7 @@ int link_complete(Handle handle) {
   {
     const std::lock_guard lock(links_mutex);
     const Link& link = links()[handle];
-    if (link.is_lto && !link.has_lto_input) return 0;
+    if (link.is_lto && !link.has_other_input) return 0;
   }
   return call(nvjitlink, "nvJitLinkComplete", handle);
 }
@@ -115,7 +115,7 @@ int linked(Handle handle, std::string& image) {
   const std::lock_guard lock(links_mutex);
   const Link& link = links()[handle];
   std::vector<std::string> modules = link.ptx;
-  if (link.has_lto_input && (link.is_lto || modules.empty())) {
+  if (link.has_other_input && (link.is_lto || modules.empty())) {
     const std::string name = link.is_lto ? "nvJitLinkGetLinkedPtx" : "nvJitLinkGetLinkedCubin";
     std::size_t bytes = 0;
     if (const int code = call(nvjitlink, (name + "Size").c_str(), handle, &bytes); code != 0) return code;
