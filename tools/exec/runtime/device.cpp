@@ -153,6 +153,10 @@ int cudaDeviceGetByPCIBusId(int* device, const char* id) {
 int cudaDeviceCanAccessPeer(int* can, int device, int peer) {
   return call([&] { return cuDeviceCanAccessPeer(can, device, peer); });
 }
+int cudaDeviceGetP2PAttribute(int* value, int, int, int) {
+  *value = 0;  // one device
+  return error::success;
+}
 int cudaDeviceSynchronize() {
   return call([] { return cuCtxSynchronize(); });
 }
@@ -182,6 +186,7 @@ int cudaDeviceGetSharedMemConfig(int* config) {
   return error::success;
 }
 int cudaDeviceSetSharedMemConfig(int) { return error::success; }
+int cudaCtxResetPersistingL2Cache() { return error::success; }
 int cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
   return call([&] { return cuCtxGetStreamPriorityRange(least, greatest); });
 }

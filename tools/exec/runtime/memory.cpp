@@ -277,6 +277,11 @@ int cudaDeviceGetMemPool(CUmemoryPool* pool, int device) {
 int cudaDeviceSetMemPool(int device, CUmemoryPool pool) {
   return call([&] { return cuDeviceSetMemPool(device, pool); });
 }
+int cudaMemPoolSetAccess(CUmemoryPool, const void*, std::size_t) { return error::success; }  // one device
+int cudaMemPoolGetAccess(int* flags, CUmemoryPool, const void*) {
+  *flags = 3;  // read and write
+  return error::success;
+}
 int cudaMemPoolCreate(CUmemoryPool* pool, const void* properties) {
   return call([&] { return cuMemPoolCreate(pool, properties); });
 }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Streams and events.
+#include <cstring>
+
 #include "runtime.hpp"
 
 namespace bitmma::runtime {
@@ -48,6 +50,14 @@ int cudaStreamGetId(CUstream stream, unsigned long long* id) {
 int cudaStreamGetDevice(CUstream, int* device) {
   return call([&] { return cuCtxGetDevice(device); });
 }
+// The attributes of a stream say how caches and other processes are used; they change no bits.
+int cudaStreamSetAttribute(CUstream, int, const void*) { return error::success; }
+int cudaStreamGetAttribute(CUstream, int, void* value) {
+  constexpr std::size_t value_bytes = 64;
+  std::memset(value, 0, value_bytes);
+  return error::success;
+}
+int cudaStreamCopyAttributes(CUstream, CUstream) { return error::success; }
 // No stream captures: cudaStreamBeginCapture is not written. All versions of cudaStreamGetCaptureInfo have the status
 // as their second argument, and leave the others alone if it says that the stream does not capture.
 int cudaStreamIsCapturing(CUstream, int* status) {
