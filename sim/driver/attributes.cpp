@@ -47,7 +47,21 @@ struct Differences {
 // MHz. As on the H200, 5/8 of the L2 may be set aside for persisting accesses.
 constexpr auto h100 = std::to_array<Attribute>(
     {{l2_bytes, 52428800}, {bus_width, 5120}, {memory_clock, 2619000}, {persisting_l2_bytes, 32768000}});
-constexpr auto published = std::to_array<Differences>({{.gpu = "H100", .attributes = h100}});
+// CUDA C++ Programming Guide, technical specifications per compute capability; NVIDIA's pages about B200, B300 and RTX
+// 5090 for the numbers of multiprocessors. What is not here is the H200's.
+constexpr auto b200 = std::to_array<Attribute>({{major_capability, 10}, {minor_capability, 0}, {multiprocessors, 148}});
+constexpr auto b300 = std::to_array<Attribute>({{major_capability, 10}, {minor_capability, 3}, {multiprocessors, 160}});
+constexpr auto rtx_5090 = std::to_array<Attribute>({{major_capability, 12},
+                                                    {minor_capability, 0},
+                                                    {multiprocessors, 170},
+                                                    {threads_of_multiprocessor, 1536},
+                                                    {shared_of_multiprocessor, 102400},
+                                                    {shared_of_block_optin, 101376},
+                                                    {bus_width, 512}});
+constexpr auto published = std::to_array<Differences>({{.gpu = "H100", .attributes = h100},
+                                                       {.gpu = "B200", .attributes = b200},
+                                                       {.gpu = "B300", .attributes = b300},
+                                                       {.gpu = "RTX 5090", .attributes = rtx_5090}});
 
 }  // namespace
 

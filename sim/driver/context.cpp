@@ -6,7 +6,7 @@ using namespace bitmma::driver;
 
 namespace {
 
-void push(Context& context) { context_stack().push_back(&context); }
+void push(Context& context) { context_stack().push(context); }
 
 /// What CUDA gives a new context on an H100. Source: CUDA Driver API, CUlimit.
 const std::map<int, size_t> default_limits{
@@ -99,14 +99,14 @@ CUresult cuCtxPushCurrent_v2(CUcontext context) {
 CUresult cuCtxPopCurrent_v2(CUcontext* context) {
   return in_driver([&](Driver&) {
     require(!context_stack().empty(), CUDA_ERROR_INVALID_CONTEXT);
-    if (context) *context = context_stack().back();
-    context_stack().pop_back();
+    if (context) *context = context_stack().top();
+    context_stack().pop();
   });
 }
 
 CUresult cuCtxSetCurrent(CUcontext context) {
   return in_driver([&](Driver& driver) {
-    if (!context_stack().empty()) context_stack().pop_back();
+    if (!context_stack().empty()) context_stack().pop();
     if (context) push(driver.contexts.at(context, CUDA_ERROR_INVALID_CONTEXT));
   });
 }

@@ -106,7 +106,7 @@ void Driver::destroy(Context& context) {
   for (const auto& [address, block] : blocks)
     if (block.context == &context) own.push_back(block);
   for (const Block& block : own) free(block);
-  std::erase(context_stack(), &context);
+  context_stack().erase(context);
   contexts.remove(context);
 }
 
@@ -120,12 +120,13 @@ void Driver::require_stream(CUstream stream) const {
   if (reinterpret_cast<uintptr_t>(stream) >= default_streams) streams.at(stream);
 }
 
-std::vector<Context*>& context_stack() {
-  thread_local std::vector<Context*> stack;
+ContextStack& context_stack() {
+  static_assert(std::is_trivially_destructible_v<ContextStack>);
+  thread_local ContextStack stack;
   return stack;
 }
 
-Context* current_context() { return context_stack().empty() ? nullptr : context_stack().back(); }
+Context* current_context() { return context_stack().empty() ? nullptr : context_stack().top(); }
 
 namespace detail {
 

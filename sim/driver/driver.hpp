@@ -9,7 +9,9 @@
 // All work is done when a function returns: streams are synchronous.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -195,8 +197,30 @@ inline void require_device(CUdevice device) { require(device == 0, CUDA_ERROR_IN
 /// cuInit: makes the driver of the process.
 CUresult initialise();
 
-/// The contexts of the calling thread: the current one is the last.
-std::vector<Context*>& context_stack();
+/// The contexts of a thread: the current one is the last. Nothing is destroyed with the thread, since destructors of a
+/// program's static objects call CUDA after those of the main thread's own objects.
+class ContextStack {
+ public:
+  bool empty() const { return count_ == 0; }
+  Context* top() const { return contexts_[count_ - 1]; }
+  void pop() { --count_; }
+  /// Throws Failure for more than 64 contexts.
+  void push(Context& context) {
+    require(count_ < contexts_.size(), CUDA_ERROR_OUT_OF_MEMORY);
+    contexts_[count_++] = &context;
+  }
+  void erase(const Context& context) {
+    const auto end = contexts_.begin() + static_cast<std::ptrdiff_t>(count_);
+    count_ = static_cast<size_t>(std::remove(contexts_.begin(), end, &context) - contexts_.begin());
+  }
+
+ private:
+  std::array<Context*, 64> contexts_{};
+  size_t count_ = 0;
+};
+
+/// Of the calling thread.
+ContextStack& context_stack();
 /// nullptr without one.
 Context* current_context();
 

@@ -62,7 +62,7 @@ Settings from_environment() {
 }  // namespace
 
 const Settings& settings() {
-  static const Settings values = from_environment();
+  static const Settings& values = *new Settings(from_environment());  // used until the process ends
   return values;
 }
 

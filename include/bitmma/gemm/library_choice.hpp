@@ -44,8 +44,8 @@ struct [[nodiscard]] LibraryChoice {
   int64_t m = 0, n = 0, k = 0;  // the recorded shape
   std::string library = {}, gpu = {}, kind = {}, layout = {};  // "cublas 13.1", "H100", "bf16 bias", "nt"
   std::string recorded_on = {};  // the GPU; with `nearest` it may be another one than `gpu`
-  /// How often such choices were right, for shapes that were drawn after the recording (data/choices/README.md): `right`
-  /// of `drawn`; drawn 0: not measured.
+  /// How often such choices were right, for shapes that were drawn after the recording (data/choices/README.md):
+  /// `right` of `drawn`; drawn 0: not measured.
   int right = 0, drawn = 0;
 
   bool operator==(const LibraryChoice&) const = default;

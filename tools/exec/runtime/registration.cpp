@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 // What nvcc's host code calls before main: it registers each fat binary with its kernels and variables, by the
 // addresses of their host stubs. They are loaded on first use.
+#include <array>
 #include <cstring>
 #include <map>
 #include <mutex>
 #include <set>
 #include <string>
+#include <type_traits>
 
 #include "runtime.hpp"
 
@@ -94,7 +96,14 @@ struct CallConfiguration {
   std::size_t dynamic_shared_bytes;
   CUstream stream;
 };
-thread_local std::vector<CallConfiguration> call_configurations;
+/// Of <<<...>>>, one within the other if an argument's constructor launches a kernel. Trivial, so that it outlives the
+/// main thread's other objects: destructors of static objects may launch, too.
+struct CallConfigurations {
+  std::array<CallConfiguration, 16> rows;
+  std::size_t count;
+};
+static_assert(std::is_trivially_destructible_v<CallConfigurations>);
+thread_local CallConfigurations call_configurations;
 
 }  // namespace
 
@@ -190,14 +199,15 @@ char __cudaInitModule(void** handle) {
 
 // A launch f<<<grid, block>>>(x) pushes its configuration, calls f's host stub, and the stub pops it.
 unsigned __cudaPushCallConfiguration(Dim3 grid, Dim3 block, std::size_t shared_bytes, CUstream stream) {
-  call_configurations.push_back({grid, block, shared_bytes, stream});
+  CallConfigurations& configurations = call_configurations;
+  if (configurations.count == configurations.rows.size()) return record(error::memory_allocation);
+  configurations.rows[configurations.count++] = {grid, block, shared_bytes, stream};
   return error::success;
 }
 int __cudaPopCallConfiguration(Dim3* grid, Dim3* block, std::size_t* shared_bytes, CUstream* stream) {
-  if (call_configurations.empty()) return record(error::missing_configuration);
-  const CallConfiguration& last = call_configurations.back();
+  if (call_configurations.count == 0) return record(error::missing_configuration);
+  const CallConfiguration& last = call_configurations.rows[--call_configurations.count];
   *grid = last.grid, *block = last.block, *shared_bytes = last.dynamic_shared_bytes, *stream = last.stream;
-  call_configurations.pop_back();
   return error::success;
 }
 
