@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Functions by name, and calls of those that bitmma does not have.
+// Functions by name, calls of those that bitmma does not have, and the report while the program runs.
 #include "names.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <string>
 
 #include "driver.hpp"
@@ -39,6 +40,19 @@ int bitmma_refuse_call(const char* symbol) {
     driver.report.add_refused_call(symbol);
     return CUDA_ERROR_NOT_SUPPORTED;
   });
+}
+
+/// Writes the report so far (the JSON of --json) into text[bytes], shortened to fit and ended by 0, and returns the
+/// bytes that all of it takes, without that 0. Returns 0 before cuInit. text may be nullptr if bytes is 0.
+size_t bitmma_exec_report(char* text, size_t bytes) {
+  std::string report;
+  in_driver([&](Driver& driver) { report = driver.report.json(driver.gpu.device_name); });
+  if (bytes > 0) {
+    const size_t copied = std::min(report.size(), bytes - 1);
+    std::memcpy(text, report.data(), copied);
+    text[copied] = '\0';
+  }
+  return report.size();
 }
 
 CUresult cuGetProcAddress(const char* name, void** address, int version, uint64_t flags) {

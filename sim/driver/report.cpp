@@ -15,9 +15,9 @@
 namespace bitmma::driver {
 namespace {
 
-Json counts_of(const std::map<std::string, uint64_t>& counts, const char* what) {
+Json counts_of(const std::map<std::pair<std::string, std::string>, uint64_t>& counts, const char* what) {
   Json list = Json::array();
-  for (const auto& [text, count] : counts) list.push_back({{what, text}, {"count", count}});
+  for (const auto& [key, count] : counts) list.push_back({{"kernel", key.first}, {what, key.second}, {"count", count}});
   return list;
 }
 
@@ -65,22 +65,21 @@ void Report::add_fault(const std::string& kernel, const std::vector<Violation>& 
 }
 
 void Report::add_warning(const std::string& kernel, const Violation& warning) {
-  const std::string text =
-      kernel.empty() ? bitmma::print(warning) : fmt::format("kernel {}: {}", kernel, bitmma::print(warning));
+  const std::string text = bitmma::print(warning);
   constexpr size_t most_printed = 20;
-  if (warnings_[text]++ > 0 || warnings_.size() > most_printed) return;
-  print(fmt::format("warning: {}", text));
+  if (warnings_[{kernel, text}]++ > 0 || warnings_.size() > most_printed) return;
+  print(kernel.empty() ? fmt::format("warning: {}", text) : fmt::format("warning: kernel {}: {}", kernel, text));
   if (warnings_.size() == most_printed) print("further warnings are in the report of --json alone");
 }
 
 void Report::add_uncertainty(const std::string& kernel, const Violation& warning) {
-  ++uncertain_[fmt::format("kernel {}: {}", kernel, bitmma::print(warning))];
+  ++uncertain_[{kernel, bitmma::print(warning)}];
 }
 
 void Report::add_refused_call(const std::string& symbol) { ++refused_[symbol]; }
 
 std::string Report::json(std::string_view gpu) const {
-  Json kernels = Json::array(), faults = Json::array();
+  Json kernels = Json::array(), faults = Json::array(), refused = Json::array();
   for (const auto& [name, kernel] : kernels_)
     kernels.push_back({{"kernel", name},
                        {"launches", kernel.launches},
@@ -88,6 +87,7 @@ std::string Report::json(std::string_view gpu) const {
                        {"nanoseconds", kernel.nanoseconds}});
   for (const Fault& fault : faults_)
     faults.push_back({{"kernel", fault.kernel}, {"code", fault.code}, {"text", fault.text}, {"result", fault.result}});
+  for (const auto& [symbol, count] : refused_) refused.push_back({{"function", symbol}, {"count", count}});
   const Json report{{"bitmma", version()},
                     {"gpu", gpu},
                     {"process", getpid()},
@@ -95,7 +95,7 @@ std::string Report::json(std::string_view gpu) const {
                     {"faults", faults},
                     {"warnings", counts_of(warnings_, "warning")},
                     {"uncertain", counts_of(uncertain_, "uncertain")},
-                    {"refused_calls", counts_of(refused_, "function")}};
+                    {"refused_calls", refused}};
   return json_text(report, 2) + "\n";
 }
 

@@ -7,6 +7,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "bitmma/core/error.hpp"
@@ -36,6 +37,8 @@ class Report {
   void add_uncertainty(const std::string& kernel, const Violation& warning);
   void add_refused_call(const std::string& symbol);
 
+  /// The report so far, as --json has it at the end.
+  std::string json(std::string_view gpu) const;
   /// At the end of the process: the JSON file and the summary.
   void finish(std::string_view gpu) const;
 
@@ -44,13 +47,13 @@ class Report {
     std::string kernel = {}, text = {}, code = {};
     int result = 0;
   };
-  std::string json(std::string_view gpu) const;
   std::string summary(std::string_view gpu) const;
 
   const Settings& settings_;
   std::map<std::string, Kernel> kernels_ = {};
   std::vector<Fault> faults_ = {};
-  std::map<std::string, uint64_t> warnings_ = {}, uncertain_ = {}, refused_ = {}, printed_ = {};
+  std::map<std::pair<std::string, std::string>, uint64_t> warnings_ = {}, uncertain_ = {};  // by kernel and text
+  std::map<std::string, uint64_t> refused_ = {}, printed_ = {};
 };
 
 }  // namespace bitmma::driver

@@ -6,10 +6,19 @@
 #include <memory>
 #include <thread>
 
+#include "core/json.hpp"
 #include "driver/api.hpp"
 
 using namespace bitmma::driver;
 using namespace bitmma::driver::test;
+
+namespace {
+
+size_t call_size(char* text, size_t bytes) {
+  return reinterpret_cast<size_t (*)(char*, size_t)>(symbol("bitmma_exec_report"))(text, bytes);
+}
+
+}  // namespace
 
 TEST_CASE("several threads use a context at a time") {
   const TestContext context;
@@ -88,4 +97,36 @@ TEST_CASE("nothing stays of contexts, modules and memory that are gone") {
   const int before = mappings();
   for (int i = 0; i < 50; ++i) round();
   CHECK(mappings() <= before + 2);
+}
+
+TEST_CASE("the report so far counts launches, warnings and faults, and is shortened to the caller's room") {
+  const auto report = [] {
+    std::string text(call_size(nullptr, 0) + 1, ' ');
+    CHECK(call_size(text.data(), text.size()) == text.size() - 1);
+    CHECK(text.back() == '\0');
+    text.pop_back();
+    return bitmma::Json::parse(text);
+  };
+  const TestContext context;
+  const auto launches_of = [](const bitmma::Json& json, const char* name) -> int64_t {
+    for (const bitmma::Json& kernel : json["kernels"])
+      if (kernel["kernel"] == name) return kernel["launches"];
+    return 0;
+  };
+  const bitmma::Json before = report();
+  const CUmodule module = load(other_ptx);
+  for (int i = 0; i < 3; ++i) CHECK(launch(function_of(module, "nothing"), 1, 1) == CUDA_SUCCESS);
+  std::vector<uint8_t> bytes(4);
+  CHECK(call("cuMemcpyDtoH_v2", static_cast<void*>(bytes.data()), allocate(4), size_t{4}) == CUDA_SUCCESS);
+  CUdeviceptr nowhere = 16;
+  unsigned value = 0;
+  CHECK(launch(function_of(module, "store"), 1, 1, {&nowhere, &value}) == CUDA_ERROR_ILLEGAL_ADDRESS);
+  const bitmma::Json after = report();
+  CHECK(launches_of(after, "nothing") == launches_of(before, "nothing") + 3);
+  CHECK(after["warnings"].size() == before["warnings"].size() + 1);
+  CHECK(after["faults"].size() == before["faults"].size() + 1);
+  CHECK(after["faults"].back()["result"] == CUDA_ERROR_ILLEGAL_ADDRESS);
+  char start[8] = "*******";
+  CHECK(call_size(start, 5) > 5);
+  CHECK(std::string(start, 8) == std::string("{\n  \0**", 8));
 }
