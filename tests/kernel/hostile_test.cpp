@@ -126,6 +126,7 @@ TEST_CASE("types and vectors that no instruction has are refused by line") {
         "barrier.cluster.wait.release;",
         "ld.acquire.global.u32 %r1, [%rd1];",
         "ld.volatile.const.u32 %r1, [%rd1];",
+        "ld.relaxed.gpu.local.u32 %r1, [%rd1];",
         "st.acquire.gpu.global.u32 [%rd1], %r1;",
         "ldu.shared.u32 %r1, [%rd1];",
         "ldu.global.v8.b8 {%r1, %r2, %r3, %r4, %r5, %r6, %r7, %r8}, [%rd1];",

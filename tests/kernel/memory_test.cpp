@@ -220,6 +220,12 @@ TEST_CASE("a launch takes the bytes of parameters or arguments, and says which d
              refused(illegal_value, "argument 0"));
 }
 
+TEST_CASE("an access to local memory may be volatile, as nvJitLink writes it") {
+  CHECK(test::run_words(".local .align 8 .b8 place[8];\nmov.u64 %rd2, place;\nst.volatile.local.u64 [%rd2], 42;\n"
+                        "ld.volatile.local.u32 %r2, [%rd2];\nst.global.u32 [%rd1], %r2;",
+                        {7}, 1) == std::vector<uint32_t>{42});
+}
+
 TEST_CASE("races in shared memory are faults, warnings or nothing") {
   const PtxEntry race(PtxModule(module_text), {.entry = "race"});
   const auto call = [&](RaceCheck races) {
