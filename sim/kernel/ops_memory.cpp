@@ -76,7 +76,8 @@ void take_hints(Words& words, bool is_store) {
 }
 
 /// Orders change no value here: the warps of a block run one after another, and blocks share memory. Refuses orders
-/// that PTX does not have (PTX ISA, ld and st). True if the access has an order.
+/// that PTX does not have (PTX ISA, ld and st), but takes .volatile in .local, which nvJitLink 13.5 writes and ptxas 13.0
+/// refuses. True if the access has an order.
 bool take_order(const Decoder& decoder, Words& words, bool is_store, Space space) {
   const Word order =
       words.take_one({Word::weak, Word::volatile_, Word::relaxed, is_store ? Word::release : Word::acquire});
@@ -84,7 +85,7 @@ bool take_order(const Decoder& decoder, Words& words, bool is_store, Space space
   const bool has_scope = words.take_one({Word::cta, Word::cluster, Word::gpu, Word::sys}) != Word::none;
   const bool needs_scope = order == Word::relaxed || order == Word::acquire || order == Word::release;
   if (has_scope != needs_scope) decoder.refuse("with a scope but no order, or without its scope");
-  const bool is_ordered = needs_scope || order == Word::volatile_;
+  const bool is_ordered = needs_scope || (order == Word::volatile_ && space != Space::local);
   if (is_ordered && space != Space::generic && space != Space::global && space != Space::shared)
     decoder.refuse(fmt::format("ordered in .{}", print(space)));
   return is_ordered;
