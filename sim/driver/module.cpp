@@ -8,6 +8,7 @@
 #include <iterator>
 
 #include "bitmma/core/text.hpp"
+#include "device_runtime.hpp"
 #include "driver.hpp"
 #include "image.hpp"
 #include "link_ptx.hpp"
@@ -60,6 +61,7 @@ Module& Driver::load(const void* image, Context* context, JitLog log) {
 }
 
 Module& Driver::load_text(std::string ptx, Context* context) {
+  ptx = with_device_runtime(with_known_target(std::move(ptx)));
   PtxModule parsed(ptx);
   require_runnable(parsed.target(), gpu.target);
   auto loaded = std::make_unique<Module>(Module{.ptx = std::move(parsed), .context = context});

@@ -140,3 +140,72 @@ TEST_CASE("the linker joins PTX") {
   CHECK(download<unsigned>(out, 1)[0] == 5);
   CHECK(call("cuLinkDestroy", state) == CUDA_SUCCESS);
 }
+
+TEST_CASE("PTX for a GPU before sm_70 runs, as on every later one") {
+  const TestContext context;
+  for (const char* const target : {"sm_10", "sm_20", "sm_35, texmode_independent", "sm_62"}) {
+    const std::string ptx =
+        std::string(".version 2.3\n.target ") + target + "\n.address_size 64\n.visible .entry k() { ret; }\n";
+    INFO(target);
+    CHECK(launch(function_of(load(ptx), "k"), 1, 1) == CUDA_SUCCESS);
+  }
+  const char* const other = ".version 8.0\n.target sm_100\n.address_size 64\n.visible .entry k() { ret; }\n";
+  CUmodule module = nullptr;
+  CHECK(call("cuModuleLoadData", &module, static_cast<const void*>(other)) == CUDA_ERROR_NO_BINARY_FOR_GPU);
+}
+
+TEST_CASE("a grid may wait for all its blocks by the functions of the device runtime") {
+  // Each block counts itself between barriers, and thread 0 of each writes what it then sees: all have counted.
+  const TestContext context;
+  const char* const ptx = R"(
+.version 8.0
+.target sm_90
+.address_size 64
+.extern .func (.param .b64 func_retval0) cudaCGGetIntrinsicHandle(.param .b32 cudaCGGetIntrinsicHandle_param_0);
+.extern .func (.param .b32 func_retval0) cudaCGSynchronize(.param .b64 a, .param .b32 b);
+.visible .entry k(.param .u64 out)
+{
+  .reg .pred %p<3>;
+  .reg .b32 %r<8>;
+  .reg .b64 %rd<6>;
+  ld.param.u64 %rd1, [out];
+  { .param .b32 scope; .param .b64 handle;
+    st.param.b32 [scope], 1;
+    call (handle), cudaCGGetIntrinsicHandle, (scope);
+    ld.param.b64 %rd2, [handle]; }
+  mov.u32 %r4, 1;
+AGAIN:
+  mov.u32 %r1, %tid.x;
+  setp.ne.u32 %p1, %r1, 0;
+  @!%p1 red.global.add.u32 [%rd1], 1;
+  { .param .b64 a; .param .b32 b; .param .b32 result;
+    st.param.b64 [a], %rd2;
+    st.param.b32 [b], 0;
+    call (result), cudaCGSynchronize, (a, b);
+    ld.param.b32 %r5, [result]; }
+  ld.volatile.global.u32 %r2, [%rd1];
+  mov.u32 %r3, %ctaid.x;
+  mad.wide.u32 %rd3, %r3, 8, %rd1;
+  mad.wide.u32 %rd3, %r4, 4, %rd3;
+  @!%p1 st.global.u32 [%rd3], %r2;
+  { .param .b64 a; .param .b32 b; .param .b32 result;
+    st.param.b64 [a], %rd2;
+    st.param.b32 [b], 0;
+    call (result), cudaCGSynchronize, (a, b);
+    ld.param.b32 %r5, [result]; }
+  add.u32 %r4, %r4, 1;
+  setp.lt.u32 %p2, %r4, 3;
+  @%p2 bra AGAIN;
+  ret;
+}
+)";
+  constexpr unsigned blocks = 5;
+  const CUfunction k = function_of(load(ptx), "k");
+  for (int repeat = 0; repeat < 2; ++repeat) {
+    CUdeviceptr out = upload(std::vector<uint32_t>(1 + 2 * blocks));
+    void* parameters[]{&out};
+    REQUIRE(call("cuLaunchCooperativeKernel", k, blocks, 1U, 1U, 64U, 1U, 1U, 0U, CUstream{},
+                 static_cast<void**>(parameters)) == CUDA_SUCCESS);
+    CHECK(download<uint32_t>(out, 1 + 2 * blocks) == std::vector<uint32_t>{10, 5, 10, 5, 10, 5, 10, 5, 10, 5, 10});
+  }
+}
