@@ -76,8 +76,8 @@ void take_hints(Words& words, bool is_store) {
 }
 
 /// Orders change no value here: the warps of a block run one after another, and blocks share memory. Refuses orders
-/// that PTX does not have (PTX ISA, ld and st), but takes .volatile in .local, which nvJitLink 13.5 writes and ptxas 13.0
-/// refuses. True if the access has an order.
+/// that PTX does not have (PTX ISA, ld and st), but takes .volatile in .local, which nvJitLink 13.5 writes and
+/// ptxas 13.0 refuses. True if the access has an order.
 bool take_order(const Decoder& decoder, Words& words, bool is_store, Space space) {
   const Word order =
       words.take_one({Word::weak, Word::volatile_, Word::relaxed, is_store ? Word::release : Word::acquire});

@@ -125,3 +125,13 @@ def test_tests_of_an_installed_package_go_by_their_module(tool, venv, tmp_path):
     outcomes, _ = tool.run_file(tool.HOSTS["numba-cuda"], venv, tmp_path, file, options(bitmma))
     assert (tmp_path / "test").read_text() == "numba.cuda.tests.cudapy.test_sm"
     assert outcomes[0].file == file
+
+
+def test_the_table_of_the_page_is_of_the_tool(tool):
+    page = (ROOT / "docs/programs.md").read_text().splitlines()
+    head = tool.table([]).splitlines()
+    start = page.index(head[0])
+    assert page[start + 1] == head[1]
+    hosts = [row.split(" | ")[0].removeprefix("| ") for row in page[start + 2 : page.index("", start)]]
+    assert hosts
+    assert set(hosts) <= set(tool.HOSTS)

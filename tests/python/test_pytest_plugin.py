@@ -255,6 +255,18 @@ def test_a_program_that_calls_pytest_is_not_started_again(session, tmp_path):
     assert "bitmma exec -- PROGRAM" in done.stderr
 
 
+def test_pytest_finds_it_where_the_package_is_installed_and_leaves_it_out_by_name(session, tmp_path):
+    installed = tmp_path / "bitmma-0.0.dist-info"
+    installed.mkdir()
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: bitmma\nVersion: 0.0\n")
+    (installed / "entry_points.txt").write_text("[pytest11]\nbitmma = bitmma_pytest\n")
+    tests = "import os\ndef test_gpu(): assert os.environ['BITMMA_EXEC_GPU'] == 'H100'"
+    assert session(tests, "--bitmma", "H100", plugin=False)[0] == 0
+    code, output = session(tests, "--bitmma", "H100", "-p", "no:bitmma", plugin=False)
+    assert code == pytest.ExitCode.USAGE_ERROR
+    assert "unrecognized arguments" in output
+
+
 def test_the_package_has_it_as_a_plug_in_by_the_name_bitmma():
     if sys.version_info < (3, 11):
         pytest.skip("tomllib is new in Python 3.11")
