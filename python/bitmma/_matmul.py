@@ -38,7 +38,7 @@ class LibraryChoice(NamedTuple):
     """The GPU; with `nearest` it may be another one."""
     right: int = 0
     drawn: int = 0
-    """Of `drawn` shapes like this one, which were drawn after the recording, `right` had this choice; 0: not measured."""
+    """Of `drawn` shapes like this one, drawn after the recording, `right` had this choice; 0: not measured."""
 
 
 def _format(dtype: Any) -> str:
@@ -300,8 +300,8 @@ def matmul(
     threads: int = 1,
 ) -> Any:
     """A @ B, plus a bias, with the bits of PyTorch on a GPU: in the order of the kernel that cuBLAS takes for this
-    shape, layout, types and epilogue. Known shapes: on the H200, in layout nt, all N and K that are multiples of 64 up to
-    16384, with M up to 16384; on both GPUs 393 pairs (N, K) of open models' layers, also in other layouts and kinds.
+    shape, layout, types and epilogue. Known shapes: on the H200, in layout nt, all N and K that are multiples of 64 up
+    to 16384, with M up to 16384; on both GPUs 393 pairs (N, K) of open models' layers, also in other layouts and kinds.
 
     a, b            [M, K] and [K, N], float16, bfloat16, float32 or float8_e4m3fn, with torch's strides: `w.T` of a
                     weight matrix [N, K] and a copy of it are different calls

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-ALL = ["core", "products", "kernel", "io", "acts", "c_api", "hardware", "lab"]
+ALL = ["core", "products", "kernel", "io", "acts", "c_api", "hardware", "lab", "driver"]
 
 
 def changed(*paths: str) -> list[str]:
@@ -31,9 +31,10 @@ def changed(*paths: str) -> list[str]:
         (["sim/core/error.cpp"], ALL),
         (["cmake/components.cmake"], ALL),
         (["sim/gemm/plan.cpp"], ["products", "acts", "c_api", "hardware", "lab"]),
-        (["tests/kernel/kernel_test.cpp"], ["kernel", "acts", "c_api", "hardware", "lab"]),
-        (["sim/files/golden.cpp"], ["io", "acts", "c_api", "hardware", "lab"]),
+        (["tests/kernel/kernel_test.cpp"], ["kernel", "acts", "c_api", "hardware", "lab", "driver"]),
+        (["sim/files/golden.cpp"], ["io", "acts", "c_api", "hardware", "lab", "driver"]),
         (["include/bitmma.h"], ["c_api"]),
+        (["sim/driver/memory.cpp", "tools/exec/runtime/memory.cpp"], ["driver"]),
         (["tests/recorded/products_test.cpp", "docs/design.md"], ["acts", "c_api", "hardware", "lab"]),
         (["lab/record_products.py"], ["lab"]),
         (["tools/bitmma/lab/survey.cpp"], ["lab"]),

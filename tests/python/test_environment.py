@@ -73,7 +73,9 @@ UNWALKED = {  # modules without public names, or that call bitmma's own public f
     "_core": "the library, which the functions of bitmma call",
     "adapters": "need Triton or JAX; they call bitmma.mma",
     "distributed": "needs dask; its tasks call public functions",
+    "_torch_overrides": "needs torch; it calls bitmma.operators",
     "record_triton": "needs Triton and a GPU; it records and computes nothing",
+    "torch": "needs torch; its rules call public functions",
 }
 
 
