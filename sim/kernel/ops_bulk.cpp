@@ -35,12 +35,13 @@ using Pieces = std::vector<std::pair<uint64_t, std::array<uint8_t, piece>>>;
 /// The copy arrives when a thread waits on the named barrier. With .multicast::cluster each block of the mask receives
 /// it at the same offset of its shared memory and of its barrier. With .cta_group::2 the signal goes to the block of
 /// its pair whose rank has the parity of the rank of the barrier's block (PTX ISA, cp.async.bulk.tensor).
-void begin_copy(Warp& warp, const Op& op, int lane, const Pieces& pieces) {
+/// `bytes_of_barrier`: what the barrier counts.
+void begin_copy(Warp& warp, const Op& op, int lane, const Pieces& pieces, size_t bytes_of_barrier) {
   const auto& details = *static_cast<const BulkDetails*>(op.details);
   const uint64_t barrier = details.barrier.of(warp, lane);
   const auto begin = [&](const auto& in_block, uint64_t barrier_there) {
     const MbarrierObject object = object_of(warp, op, lane, details.barrier.space, barrier_there, AccessKind::atomic);
-    BulkCopy copy{.barrier = object.address, .bytes = static_cast<uint32_t>(pieces.size()) * piece};
+    BulkCopy copy{.barrier = object.address, .bytes = static_cast<uint32_t>(bytes_of_barrier)};
     for (const auto& [to, bytes] : pieces) {
       const uint8_t* const place =
           locate(warp, op, lane, details.to.space, in_block(to), piece, AccessKind::bulk_write);
@@ -117,7 +118,7 @@ void run_bulk_copy(Warp& warp, const Op& op, Mask mask) {
       for (size_t at = 0; at < piece; at += element)
         store_element(details, details.type, place + at, data.data() + at, element);
     }
-    if (details.to_shared) begin_copy(warp, op, lane, pieces);
+    if (details.to_shared) begin_copy(warp, op, lane, pieces, pieces.size() * piece);
   });
 }
 
@@ -341,7 +342,8 @@ void run_tensor_copy(Warp& warp, const Op& op, Mask mask) {
       }
       if (details.to_shared) pieces.emplace_back(place, data);
     }
-    if (details.to_shared) begin_copy(warp, op, lane, pieces);
+    // Padding does not count: CUTLASS's mainloops for elements of 4 and 6 bits expect the bytes of the elements.
+    if (details.to_shared) begin_copy(warp, op, lane, pieces, pieces.size() * piece / element * element_in_global);
   });
 }
 

@@ -222,6 +222,32 @@ TEST_CASE(
   CHECK(fault_at("store_2", -4, 0) == ViolationCode::out_of_bounds);
 }
 
+// CUTLASS's mainloops of mixed 8-bit, 6-bit and 4-bit elements (examples 72c and 79c) expect the bytes of the elements.
+TEST_CASE("a barrier counts the bytes of elements of 4 and 6 bits without their padding in shared memory") {
+  const auto code = [](TensorMapType type, int64_t row_bytes, int64_t expected_bytes) {
+    const std::string ptx = fmt::format(
+        ".version 8.7\n.target sm_100a\n.address_size 64\n.visible .entry k(.param .align 64 .b8 map[128]) {{\n"
+        ".reg .pred %p<2>;\n.reg .b32 %r<9>;\n.reg .b64 %rd<9>;\n"
+        ".shared .align 128 .b8 box[512];\n.shared .align 8 .b64 bar;\n"
+        "mov.b32 %r1, 0;\nmov.u32 %r2, box;\nmov.u32 %r3, bar;\nmov.b64 %rd2, map;\ncvta.param.u64 %rd1, %rd2;\n"
+        "mbarrier.init.shared.b64 [%r3], 1;\nmbarrier.arrive.expect_tx.shared.b64 _, [%r3], {};\n"
+        "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%r2], [%rd1, {{%r1, %r1}}], "
+        "[%r3];\n"
+        "W: mbarrier.try_wait.parity.shared.b64 %p1, [%r3], 0;\n@!%p1 bra W;\nret;\n}}\n",
+        expected_bytes);
+    std::vector<uint8_t> memory(static_cast<size_t>(4 * row_bytes));
+    const TensorMap map{.sizes = {128, 4}, .strides_bytes = {row_bytes}, .box = {128, 4}, .type = type};
+    const auto violation =
+        test::violation_of([&] { launch(PtxEntry(ptx), {.arguments = {tensor_map_argument(memory, map)}}); });
+    UNSCOPED_INFO((violation ? print(*violation) : ""));
+    return violation ? std::optional(violation->code) : std::nullopt;
+  };
+  CHECK(code(TensorMapType::b4x16_p64, 64, 256) == std::nullopt);
+  CHECK(code(TensorMapType::b4x16_p64, 64, 512) == ViolationCode::deadlock);
+  CHECK(code(TensorMapType::b6x16_p32, 96, 384) == std::nullopt);
+  CHECK(code(TensorMapType::b6x16_p32, 96, 512) == ViolationCode::deadlock);
+}
+
 TEST_CASE("a kernel makes a tensor map and copies by it, and what is no tensor map is refused") {
   const auto run = [](std::string_view change) {
     std::vector<uint32_t> words(64 * 8, 7);
