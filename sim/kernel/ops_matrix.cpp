@@ -316,6 +316,12 @@ void decode_matrix_move(Decoder& decoder, const PtxInstruction& instruction, Wor
   op.e = decoder.constant(all_lanes, 4);
 }
 
+/// The slots of the registers of an mma.sync.
+struct WarpSlots {
+  std::array<uint32_t, 4> a = {}, c = {}, d = {};
+  std::array<uint32_t, 2> b = {};
+};
+
 struct MmaDetails {
   bitmma::Instruction instruction = {}, without_c = {};
   const AccumulatorModel* model = nullptr;
@@ -335,11 +341,7 @@ struct MmaDetails {
   size_t warps = 1;
   std::vector<int> accumulators = {};                 // registers of wgmma's D
   std::optional<family::WarpExecution> of_warp = {};  // mma.sync
-  struct WarpSlots {
-    std::array<uint32_t, 4> a = {}, c = {}, d = {};
-    std::array<uint32_t, 2> b = {};
-  };
-  std::optional<WarpSlots> warp_slots = {};  // of an mma.sync that takes them
+  std::optional<WarpSlots> warp_slots = {};           // of an mma.sync that takes them
 };
 
 /// Registers of a warp -> their words, thread by thread.
@@ -460,7 +462,7 @@ void run_warp_mma(Warp& warp, const Op& op, Mask mask) {
   const auto& details = *static_cast<const MmaDetails*>(op.details);
   if (mask != all_lanes || warp.cta->tracer) return run_mma(warp, op, mask);
   if (details.warp_slots) {
-    const MmaDetails::WarpSlots& of = *details.warp_slots;
+    const WarpSlots& of = *details.warp_slots;
     WarpProduct::Slots slots;
     for (size_t i = 0; i < of.a.size(); ++i) {
       slots.a[i] = warp.lanes_of<uint32_t>(of.a[i]);
@@ -591,7 +593,7 @@ void decode_mma(Decoder& decoder, const PtxInstruction& instruction, Words& word
   }
   if (!is_warpgroup) mma_details.of_warp = family::warp_execution_of(mma_details.instruction, mma_details.model);
   if (mma_details.of_warp && mma_details.of_warp->takes_slots()) {
-    MmaDetails::WarpSlots& slots = mma_details.warp_slots.emplace();
+    WarpSlots& slots = mma_details.warp_slots.emplace();
     for (const MmaDetails::Registers& read : mma_details.reads) {
       if (read.field == Field::b_regs) std::ranges::copy(read.slots, slots.b.begin());
       else std::ranges::copy(read.slots, (read.field == Field::a_regs ? slots.a : slots.c).begin());

@@ -192,7 +192,7 @@ const Hook* find_hook(std::string_view name) {
 
 // The last call is a jump (-foptimize-sibling-calls): the C library takes RTLD_NEXT from the address that it returns
 // to.
-void* dlsym(void* handle, const char* name) {
+void* dlsym(void* handle, const char* name) noexcept {
   if (name[0] == 'n' || name[0] == '_') {
     if (const Hook* const hook = find_hook(name); hook && next_dlsym()(handle, name)) {
       *hook->library = handle;

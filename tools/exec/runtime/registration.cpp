@@ -200,7 +200,8 @@ char __cudaInitModule(void** handle) {
 // A launch f<<<grid, block>>>(x) pushes its configuration, calls f's host stub, and the stub pops it.
 unsigned __cudaPushCallConfiguration(Dim3 grid, Dim3 block, std::size_t shared_bytes, CUstream stream) {
   CallConfigurations& configurations = call_configurations;
-  if (configurations.count == configurations.rows.size()) return record(error::memory_allocation);
+  if (configurations.count == configurations.rows.size())
+    return static_cast<unsigned>(record(error::memory_allocation));
   configurations.rows[configurations.count++] = {grid, block, shared_bytes, stream};
   return error::success;
 }
