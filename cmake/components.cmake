@@ -90,7 +90,7 @@ function(bitmma_add_component name)
     target_compile_options(${objects} PRIVATE $<$<CONFIG:Release>:${level}>)
   endif()
   # A precompiled header is of one level of optimisation.
-  if(name MATCHES "^(core|kernel|io)$")
+  if(name MATCHES "^(core|kernel|io|driver)$")
     target_precompile_headers(${objects} PRIVATE <fmt/format.h> <fmt/ranges.h> <algorithm> <functional> <map> <optional> <span>
                                                  <string> <variant> <vector>)
   elseif(name STREQUAL products)
