@@ -33,7 +33,8 @@ nlohmann::json read_json(const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("exec runs a command with its own words, folder and exit code, and adds the folder of the libraries") {
+TEST_CASE("exec runs a command with its own words, folder and exit code, and adds the folder of the libraries",
+          "[unsanitized]") {  // the programs have no sanitizer, which a preloaded library of this build needs
   if (!is_built()) {
     WARN("NOT checked: component driver is not built");
     return;
@@ -48,7 +49,7 @@ TEST_CASE("exec runs a command with its own words, folder and exit code, and add
   CHECK(done.err.empty());
 }
 
-TEST_CASE("a program that uses a GPU gets the simulated one, and the reports say what it did") {
+TEST_CASE("a program that uses a GPU gets the simulated one, and the reports say what it did", "[unsanitized]") {
   if (!is_built()) {
     WARN("NOT checked: component driver is not built");
     return;
@@ -71,7 +72,7 @@ TEST_CASE("a program that uses a GPU gets the simulated one, and the reports say
   CHECK(test::run_program({"verify", launches}).code == 0);
 }
 
-TEST_CASE("processes below the command have reports of their own, and --quiet prints none") {
+TEST_CASE("processes below the command have reports of their own, and --quiet prints none", "[unsanitized]") {
   if (!is_built()) {
     WARN("NOT checked: component driver is not built");
     return;

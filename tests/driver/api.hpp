@@ -17,9 +17,10 @@ namespace bitmma::driver::test {
 /// The address of a symbol; nullptr if the library has none.
 void* symbol(const char* name);
 
-/// Calls a function of the API. Arguments need the width of its parameters: size_t{1}, not 1.
+/// Calls a function of the API. Arguments need the width of its parameters: size_t{1}, not 1. As in programs, its type
+/// has other pointers than the library's, which -fsanitize=function would report.
 template <typename... Arguments>
-CUresult call(const char* name, Arguments... arguments) {
+__attribute__((no_sanitize("undefined"))) CUresult call(const char* name, Arguments... arguments) {
   void* const address = symbol(name);
   if (!address) throw std::runtime_error(std::string("no symbol ") + name);
   return reinterpret_cast<CUresult (*)(Arguments...)>(address)(arguments...);

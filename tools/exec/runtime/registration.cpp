@@ -132,10 +132,10 @@ int find_variable(const void* symbol, CUdeviceptr& variable, std::size_t& bytes)
   if (found == registry().variables.end()) return error::invalid_symbol;
   Binary& binary = *found->second.binary;
   if (const int code = load(binary); code != error::success) return code;
-  const auto get = found->second.is_managed ? cuLibraryGetManaged : cuLibraryGetGlobal;
-  if (get(&variable, &bytes, binary.library, found->second.name.c_str()) != error::success)
-    return error::invalid_symbol;
-  return error::success;
+  const char* const name = found->second.name.c_str();
+  const int code = found->second.is_managed ? cuLibraryGetManaged(&variable, &bytes, binary.library, name)
+                                            : cuLibraryGetGlobal(&variable, &bytes, binary.library, name);
+  return code == error::success ? error::success : error::invalid_symbol;
 }
 
 void forget_libraries() {
