@@ -99,7 +99,8 @@ TEST_CASE("names that the hooks do not know come from the library, also by the n
   CHECK((major == 13 && minor == 0));
 }
 
-TEST_CASE("wherever a program looks for CUDA's libraries, it gets those of the auditor's folder") {
+// An auditor is loaded before the sanitizers' library.
+TEST_CASE("wherever a program looks for CUDA's libraries, it gets those of the auditor's folder", "[unsanitized]") {
   // The program prints the path of what dlopen gives for its argument.
   const auto opened = [](const std::string& name) {
     return bitmma::test::output_of_command("LD_AUDIT=" BITMMA_AUDIT " " BITMMA_OPENS " " + name + " 2>&1");
