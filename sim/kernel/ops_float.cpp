@@ -600,11 +600,14 @@ void decode_cvt(Decoder& decoder, const PtxInstruction& instruction, Words& word
   decoder.require_operands(instruction, wanted.size() + 1, wanted.size() + 1);
   CvtDetails details{.instruction = cvt, .sources = static_cast<int>(wanted.size())};
   const auto type_for = [](int bits) { return bits > 32 ? Type::b64 : bits > 16 ? Type::b32 : Type::b16; };
-  const uint32_t a = decoder.read_wide(instruction.operands[1], type_for(wanted[0].bits), details.from_bits);
+  const auto type_of_source = [&](const CvtOperand& source) {  // a constant such as 0.0 is an f32
+    return cvt.from == CvtType::f32 && source.bits == 32 ? Type::f32 : type_for(source.bits);
+  };
+  const uint32_t a = decoder.read_wide(instruction.operands[1], type_of_source(wanted[0]), details.from_bits);
   uint32_t b = a;
   if (wanted.size() > 1) {
     int bits = 0;
-    b = decoder.read_wide(instruction.operands[2], type_for(wanted[1].bits), bits);
+    b = decoder.read_wide(instruction.operands[2], type_of_source(wanted[1]), bits);
   }
   int slot_bits = 0;
   const uint32_t d = decoder.write_wide(instruction.operands[0], type_for(result_bits(cvt)), slot_bits);

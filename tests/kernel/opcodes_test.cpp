@@ -122,6 +122,7 @@ const std::vector<Row> rows{
     {"tanh.approx.f32 %f10, %f2;", "%f10 <- %f2", "%f10=3eec9a50"},
     {"copysign.f32 %f10, %f3, %f1;", "%f10 <- %f1 %f3", "%f10=c0400000"},
     {"testp.finite.f32 %p3, %f1;", "%p3 <- %f1", "%p3=1"},
+    {"cvt.rn.f16x2.f32 %r10, 1.5, %f2;", "%r10 <- %f2", "%r10=3e003800", true},
     {"cvt.rn.f32.s32 %f10, %r1;", "%f10 <- %r1", "%f10=41400000", true},
     {"cvt.rni.s32.f32 %r10, %f1;", "%r10 <- %f1", "%r10=3", true},
     {"ld.global.u32 %r10, [%rd1+8];", "acts: %r10 <- %rd1", "%r10=2"},
