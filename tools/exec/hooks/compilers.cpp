@@ -159,7 +159,7 @@ extern "C" {
 int nvrtcGetCUBINSize(Handle program, std::size_t* bytes) { return call(nvrtc, "nvrtcGetPTXSize", program, bytes); }
 int nvrtcGetCUBIN(Handle program, char* cubin) { return call(nvrtc, "nvrtcGetPTX", program, cubin); }
 
-void* dlsym(void* handle, const char* name);
+void* dlsym(void* handle, const char* name) noexcept;
 }
 
 namespace {
