@@ -14,7 +14,6 @@ import argparse
 import json
 import pathlib
 import sys
-import tarfile
 import warnings
 from collections import Counter
 
@@ -24,7 +23,7 @@ import bitmma
 from bitmma import _core
 from bitmma._gemm_call import operands_of
 from bitmma._safetensors import read_safetensors
-from pack_choices import class_of
+from pack_choices import class_of, recorded_rows
 
 LIBRARY = "cublas 13.1"
 MOST_LETTERS = 400  # of a kernel's name, in files of record_products.py
@@ -118,17 +117,9 @@ KINDS = {
 
 def held_out(path):
     """[(kind, (M, N, K), (kernel, slices)), ...] of a file of record_choice_grid.py --shapes."""
-    shapes = []
-    with tarfile.open(path) as archive:
-        for member in filter(tarfile.TarInfo.isfile, archive):
-            lines = archive.extractfile(member).read().decode().splitlines()
-            rows = (line.split(" ", 3) for line in lines if line.startswith("#class"))
-            classes = {number: (name, int(slices)) for _, number, slices, name in rows}
-            for line in lines:
-                if not line.startswith("#"):
-                    kind, _, m, n, k, number = line.split("|")
-                    shapes.append((kind, (int(m), int(n), int(k)), classes[number]))
-    return shapes
+    return [
+        (kind, (int(m), int(n), int(k)), classes[number]) for (kind, _, m, n, k, number), classes in recorded_rows(path)
+    ]
 
 
 def hit_rates(path):

@@ -85,23 +85,24 @@ def merged(recording):
 STEP, STEPS = 64, 256  # of N and of K in the grid
 
 
+def recorded_rows(path):
+    """The lines of a file of record_choice_grid.py, split at the bars, each with its process's classes by number."""
+    with tarfile.open(path) as archive:
+        for member in filter(tarfile.TarInfo.isfile, archive):
+            lines = archive.extractfile(member).read().decode().splitlines()
+            rows = (line.split(" ", 3) for line in lines if line.startswith("#class"))
+            classes = {number: (name, int(slices)) for _, number, slices, name in rows}
+            yield from ((line.split("|"), classes) for line in lines if not line.startswith("#"))
+
+
 def grid_of(archives):
     """{kind|layout: {(n, k): [(M, (class, slices)), ...]}} of files of record_choice_grid.py."""
     tables = {}
     for path in archives:
-        with tarfile.open(path) as archive:
-            for member in archive:
-                if not member.isfile():
-                    continue
-                lines = archive.extractfile(member).read().decode().splitlines()
-                rows = (line.split(" ", 3) for line in lines if line.startswith("#class"))
-                classes = {number: (name, int(slices)) for _, number, slices, name in rows}
-                for line in lines:
-                    if not line.startswith("#"):
-                        kind, layout, n, k, _, runs = line.split("|")
-                        table = tables.setdefault(f"{kind}|{layout}", {})
-                        pairs = (run.split(":") for run in runs.split(","))
-                        table[int(n), int(k)] = [(int(m), classes[number]) for m, number in pairs]
+        for (kind, layout, n, k, _, runs), classes in recorded_rows(path):
+            pairs = (run.split(":") for run in runs.split(","))
+            table = tables.setdefault(f"{kind}|{layout}", {})
+            table[int(n), int(k)] = [(int(m), classes[number]) for m, number in pairs]
     return tables
 
 
