@@ -160,8 +160,7 @@ def _is_exact_type(dtype: torch.dtype) -> bool:
 
 
 def _value(tensor: torch.Tensor) -> Value:
-    array = to_numpy(tensor.detach(), "a tensor")
-    return Value(array)
+    return Value(to_numpy(tensor.detach(), "a tensor"))
 
 
 def _tensor(array: np.ndarray, dtype: torch.dtype) -> torch.Tensor:

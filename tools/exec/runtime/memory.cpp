@@ -55,6 +55,15 @@ int copy(void* to, const void* from, std::size_t bytes, MemcpyKind kind, CUstrea
   });
 }
 
+/// The address of `bytes` bytes of a variable from `offset` on.
+int find_part(const void* symbol, std::size_t offset, std::size_t bytes, CUdeviceptr& part) {
+  std::size_t size = 0;
+  if (const int code = call([&] { return find_variable(symbol, part, size); }); code != error::success) return code;
+  if (offset > size || bytes > size - offset) return record(error::invalid_value);
+  part += offset;
+  return error::success;
+}
+
 struct MemoryTypes {
   CUmemorytype source, destination;
 };
@@ -191,22 +200,18 @@ int cudaMemcpyPeer(void* to, int, const void* from, int, std::size_t bytes) {
 }
 int cudaMemcpyToSymbolAsync(const void* symbol, const void* from, std::size_t bytes, std::size_t offset,
                             MemcpyKind kind, CUstream stream) {
-  CUdeviceptr variable = 0;
-  std::size_t size = 0;
-  if (const int code = call([&] { return find_variable(symbol, variable, size); }); code != error::success) return code;
-  if (offset > size || bytes > size - offset) return record(error::invalid_value);
-  return copy(reinterpret_cast<void*>(variable + offset), from, bytes, kind, stream);
+  CUdeviceptr part = 0;
+  if (const int code = find_part(symbol, offset, bytes, part); code != error::success) return code;
+  return copy(reinterpret_cast<void*>(part), from, bytes, kind, stream);
 }
 int cudaMemcpyToSymbol(const void* symbol, const void* from, std::size_t bytes, std::size_t offset, MemcpyKind kind) {
   return cudaMemcpyToSymbolAsync(symbol, from, bytes, offset, kind, nullptr);
 }
 int cudaMemcpyFromSymbolAsync(void* to, const void* symbol, std::size_t bytes, std::size_t offset, MemcpyKind kind,
                               CUstream stream) {
-  CUdeviceptr variable = 0;
-  std::size_t size = 0;
-  if (const int code = call([&] { return find_variable(symbol, variable, size); }); code != error::success) return code;
-  if (offset > size || bytes > size - offset) return record(error::invalid_value);
-  return copy(to, reinterpret_cast<const void*>(variable + offset), bytes, kind, stream);
+  CUdeviceptr part = 0;
+  if (const int code = find_part(symbol, offset, bytes, part); code != error::success) return code;
+  return copy(to, reinterpret_cast<const void*>(part), bytes, kind, stream);
 }
 int cudaMemcpyFromSymbol(void* to, const void* symbol, std::size_t bytes, std::size_t offset, MemcpyKind kind) {
   return cudaMemcpyFromSymbolAsync(to, symbol, bytes, offset, kind, nullptr);
