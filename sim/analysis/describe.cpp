@@ -120,6 +120,11 @@ Report step_report(const Explanation& e, const ExplainedStep& step) {
     if (term.a_place) row["a_place"] = describe(*term.a_place);
     if (term.b_place) row["b_place"] = describe(*term.b_place);
     if (term.b_high_place) row["b_high_place"] = describe(*term.b_high_place);
+    if (term.metadata) {
+      row["metadata"] = {{"chunk", term.metadata->chunk},
+                         {"bits", fmt::format("{:#06b}", term.metadata->bits)},
+                         {"place", describe(term.metadata->place)}};
+    }
     terms.append(std::move(row));
   }
   Report report{{"terms", terms}};

@@ -232,7 +232,44 @@ LayoutComparison compare(const TmaTile& tile, const SmemMatrix& matrix) {
   return {.is_same = false, .report = std::move(report)};
 }
 
+LayoutComparison describe_places(const MetadataImage& image) {
+  const MetadataPlaces places = places_of_metadata(image);
+  const MetadataOrderInfo& order = *std::ranges::find(metadata_orders, image.order, &MetadataOrderInfo::id);
+  const bool is_good = places.is_one_to_one();
+  Report report{{"order", order.name},     {"element_bits", image.element_bits},
+                {"rows", image.rows},      {"cols", image.cols},
+                {"one_to_one", is_good},   {"chunks", places.chunks},
+                {"shared", places.shared}, {"outside", places.outside}};
+  if (is_good) {
+    report.add_text(fmt::format("one-to-one: each of the {} has a place of its own in {} bytes",
+                                counted(places.chunks, "chunk"), image.bytes()),
+                    Tone::good);
+    return {.is_same = true, .report = std::move(report)};
+  }
+  const MetadataPlaces::Clash& first = *places.first;
+  report.add("first", {{"row", first.row},
+                       {"chunk", first.chunk},
+                       {"other_row", first.other_row},
+                       {"other_chunk", first.other_chunk},
+                       {"byte", first.bit / 8},
+                       {"bit", first.bit % 8}});
+  report.add_text(fmt::format("not one-to-one: of {} {} share a place and {} are outside the {} bytes",
+                              counted(places.chunks, "chunk"), places.shared, places.outside, image.bytes()),
+                  Tone::bad);
+  const bool is_outside = first.row == first.other_row && first.chunk == first.other_chunk;
+  report.add_text(fmt::format(
+      "first: row {}, chunk {} at byte {}, bit {}{}", first.row, first.chunk, first.bit / 8, first.bit % 8,
+      is_outside ? ", outside" : fmt::format(", where row {}, chunk {} is too", first.other_row, first.other_chunk)));
+  if (image.order == MetadataOrder::sm80) {
+    const int word_bits = image.element_bits >= 16 ? 16 : 32;
+    report.add_text(fmt::format("reorder_meta needs rows in multiples of {} and columns in multiples of {}",
+                                word_bits == 16 ? 32 : 16, word_bits / 2 * image.pattern().chunk));
+  }
+  return {.is_same = false, .report = std::move(report)};
+}
+
 std::string print_targets(const LdMatrix& move) {
+  if (move.shape != LdMatrixShape::m8n8) return print(target_sets::tcgen05 | target_sets::consumer_blackwell);
   return print(TargetSet::from(move.store ? Target::sm_90 : Target::sm_75));
 }
 

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "bitmma/analysis/describe.hpp"
+#include "bitmma/core/numbers.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/core/word.hpp"
 #include "bitmma/instruction/cutlass_atom.hpp"
@@ -17,6 +18,7 @@
 #include "bitmma/instruction/ptx_file.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "bitmma/instruction/support_instruction.hpp"
+#include "bitmma/memory/ldmatrix.hpp"
 #include "statement_text.hpp"
 
 namespace bitmma {
@@ -244,6 +246,42 @@ struct DecodedPtx {
   Report report = Report::object();
 };
 
+/// Which matrix fills a register of ldmatrix, or is stored from it, and which of its elements a thread has.
+std::string meaning_of_register(const LdMatrix& move, int reg) {
+  const int each = move.registers_per_matrix(), matrix = reg / each;
+  const std::string rows = fmt::format("matrix {}, rows at the addresses of T{}-T{}", matrix,
+                                       address_thread(move, matrix, 0), address_thread(move, matrix, move.rows() - 1));
+  switch (move.shape) {
+    case LdMatrixShape::m8n16: return rows + "; T4g+q: row g, columns 4q..4q+3 in bytes 0..3";
+    case LdMatrixShape::m16n16:
+      return fmt::format("{}; T4g+q: rows 4q..4q+3 in bytes 0..3, column {}", rows, reg % each == 0 ? "g" : "g+8");
+    case LdMatrixShape::m16n8: return rows + "; T4g+q: rows 2q, 2q+1, column g in bytes 0, 1 and g+8 in bytes 2, 3";
+    case LdMatrixShape::m8n8: break;
+  }
+  return rows + (move.transposed ? "; T4g+q: rows 2q, 2q+1 of column g" : "; T4g+q: row g, columns 2q, 2q+1");
+}
+
+/// A row of the report for every register of ldmatrix or stmatrix.
+void add_registers_of_matrices(std::vector<ReportRow>& rows, const SupportInstruction& instruction) {
+  if (instruction.info->name != "ldmatrix" && instruction.info->name != "stmatrix") return;
+  const LdMatrix move = parse_ldmatrix(instruction.mnemonic);
+  const auto vector =
+      std::ranges::find_if(instruction.operands, [](const std::string& operand) { return operand.starts_with('{'); });
+  if (vector != instruction.operands.end()) {
+    const std::vector<std::string> registers = split_list(vector->substr(1, vector->find('}') - 1), ",");
+    for (size_t i = 0; std::ssize(registers) == move.registers() && i < registers.size(); ++i) {
+      const size_t first = registers[i].find_first_not_of(' ');
+      rows.push_back({"", printable(registers[i].substr(std::min(first, registers[i].size()))),
+                      meaning_of_register(move, static_cast<int>(i))});
+    }
+  }
+  if (move.packed_bits != 0) {
+    rows.push_back({"", "codes",
+                    fmt::format("in bits {}:0 of their bytes; mma.sync .kind::f8f6f4 reads {}", move.packed_bits - 1,
+                                move.packed_bits == 4 ? "an e2m1 in bits 5:2: shift left by 2" : "them there")});
+  }
+}
+
 DecodedPtx decode_support_instruction(const std::string& text, std::optional<Target> target) {
   const SupportInstruction instruction = parse_support_instruction(text);
   const SupportInstructionInfo& row = *instruction.info;
@@ -263,6 +301,7 @@ DecodedPtx decode_support_instruction(const std::string& text, std::optional<Tar
       {"source", "written", row.source,
        fmt::format("{} [{}]", row.operands.empty() ? "no operands" : row.operands, row.source)}};
   if (!since.empty()) rows.push_back({"ptx", "", since});
+  if (decoded.violations.empty()) add_registers_of_matrices(rows, instruction);
   Report operands;
   for (const NamedOperand& operand : named_operands(instruction)) {
     operands.append(printable(operand.text));

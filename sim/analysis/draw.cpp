@@ -163,6 +163,7 @@ View view_of_memory(const Map& map) {
 View view_of_tensor_memory(const Map& map) {
   constexpr int band = 16, bands = tmem_lanes / band;
   const size_t cta = map.axis("cta");
+  const std::string across = map.axes[1].name == "chunk" ? "chunks" : "cols";
   return {
       .corner = "cta lanes",
       .cell_of = [=](const MapEntry& e) -> std::array<int64_t, 2> {
@@ -176,8 +177,8 @@ View view_of_tensor_memory(const Map& map) {
       .column_head = [](int64_t) { return "matrix rows, columns, and columns of Tensor Memory"; },
       .text =
           [=](const Entries& cell) {
-            return fmt::format("rows {}, cols {} in columns {}", extent_of(cell, 0).text(), extent_of(cell, 1).text(),
-                               extent_of(cell, cta + 2).text());
+            return fmt::format("rows {}, {} {} in columns {}", extent_of(cell, 0).text(), across,
+                               extent_of(cell, 1).text(), extent_of(cell, cta + 2).text());
           },
       .color = [](const Entries& cell) { return static_cast<int>(extent_of(cell, 0).first / band % picture_colors); },
       .all_lines = bands* map.axes[cta].extent,
@@ -205,12 +206,12 @@ std::string band_legend(int64_t band, int64_t rows) {
   return fmt::format("rows {}", range(32 * band, std::min(32 * band + 31, rows - 1)));
 }
 
-/// Bands of 32 lanes with their columns down, the bytes of a cell across.
+/// Bands of 32 lanes with their columns down, the bytes of a cell across. Of the replicas the first.
 View view_of_scales(const Map& map) {
   const int64_t rows = map.axes[0].extent;
   return {.corner = "lanes column",
           .cell_of = [](const MapEntry& e) -> std::array<int64_t, 2> {
-            return {e[6] / 32 * tmem_columns + e[7], e[8]};
+            return {(e[6] / 32 - e[5]) * tmem_columns + e[7], e[8]};
           },
           .line_head =
               [](int64_t line) {
@@ -245,6 +246,27 @@ View view_of_scale_image(const Map& map) {
           .all_columns = 4};
 }
 
+/// The metadata of four chunks in every two bytes: a row of A and its columns.
+View view_of_metadata(const Map& map) {
+  const size_t k = map.axis("k"), byte = map.axis("byte");
+  const int64_t chunk = map.axes[1].extent > 1 ? map.place_of({0, 1})[k] : 1;
+  return {.corner = "byte",
+          .cell_of = [=](const MapEntry& e) -> std::array<int64_t, 2> {
+            return {e[byte] / unit_bytes, e[byte] % unit_bytes / 2};
+          },
+          .line_head = [](int64_t line) { return fmt::format("{:#x}", line * unit_bytes); },
+          .column_head = [](int64_t word) { return fmt::format("+{}", 2 * word); },
+          .text =
+              [=](const Entries& cell) {
+                const Extent rows = extent_of(cell, 0), cols = extent_of(cell, k);
+                return fmt::format("r{} k{}", rows.text(), range(cols.first, cols.last + chunk - 1));
+              },
+          .color = [](const Entries& cell) { return static_cast<int>(extent_of(cell, 0).first / 8 % picture_colors); },
+          .legend = [](const Entries&, int color) { return fmt::format("rows {}", range(8 * color, 8 * color + 7)); },
+          .all_columns = 8,
+          .most_columns = 8};
+}
+
 View view_of(const Map& map) {
   switch (map.picture) {
     case MapPicture::registers: return view_of_registers(map);
@@ -253,6 +275,7 @@ View view_of(const Map& map) {
     case MapPicture::cells: return view_of_cells(map);
     case MapPicture::scales: return view_of_scales(map);
     case MapPicture::scale_image: return view_of_scale_image(map);
+    case MapPicture::metadata: return view_of_metadata(map);
   }
   return view_of_registers(map);
 }

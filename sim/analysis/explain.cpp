@@ -165,14 +165,44 @@ struct UpperHalf {
   }
 };
 
+/// The four bits at a place of metadata.
+struct NibbleAt {
+  const State& state;
+
+  uint32_t operator()(const SmemRead&) const { return 0; }  // metadata is never in shared memory
+  uint32_t operator()(const RegisterPlace& place) const {
+    return state.words(Field::metadata)[static_cast<size_t>(place.thread)] >> place.bit & 0xF;
+  }
+  uint32_t operator()(const TmemPlace& place) const {
+    const auto lane = static_cast<size_t>(place.cta * tmem_lanes + place.lane);
+    const auto columns = static_cast<size_t>(state.columns());
+    return state.words(Field::tmem)[lane * columns + static_cast<size_t>(place.column)] >> place.bit & 0xF;
+  }
+};
+
 /// The places of a case's operands.
 struct Places {
   PlaceMap a, b, c;
+  std::optional<PlaceMap> metadata = {};
+  const State& state;
+  int stored_per_chunk = 0;
 
   explicit Places(const Case& of)
       : a(of.instruction, of.target, of.before, Role::a),
         b(of.instruction, of.target, of.before, Role::b),
-        c(of.instruction, of.target, of.before, Role::d) {}
+        c(of.instruction, of.target, of.before, Role::d),
+        state(of.before) {
+    if (const Mma mma = mma_of(of.instruction); mma.sparse) {
+      metadata.emplace(of.instruction, of.target, of.before, Role::metadata);
+      stored_per_chunk = mma.stored_k() / metadata->cols();
+    }
+  }
+
+  ExplainedMetadata metadata_of(int row, int stored) const {
+    const int chunk = stored / stored_per_chunk;
+    const Place place = metadata->place_of(row, chunk);
+    return {.chunk = chunk, .bits = std::visit(NibbleAt{state}, place), .place = place};
+  }
 
   /// Half `half` of a column of B; see MixedTerm.
   Place half_of_b(int half, int col) const {
@@ -296,6 +326,7 @@ class Explainer {
 
   void put_places(ExplainedTerm& term, int stored) const {
     term.a_place = places_->a.place_of(row_, stored);
+    if (places_->metadata) term.metadata = places_->metadata_of(row_, stored);
     const auto mixed = std::ranges::find(operands_.mixed, stored, &MixedTerm::stored);
     if (mixed == operands_.mixed.end()) {
       term.b_place = places_->b.place_of(term.k, col_);
@@ -447,7 +478,12 @@ std::string places_text(const ExplainedTerm& term) {
   const std::string b = term.b_high_place ? fmt::format("{} (lower half) and {} (upper half)", print(*term.b_place),
                                                         print(*term.b_high_place))
                                           : print(*term.b_place);
-  return fmt::format("         a from {}; b from {}\n", print(*term.a_place), b);
+  std::string text = fmt::format("         a from {}; b from {}\n", print(*term.a_place), b);
+  if (term.metadata) {
+    text += fmt::format("         metadata {:#06b} of chunk {} from {}\n", term.metadata->bits, term.metadata->chunk,
+                        print(term.metadata->place));
+  }
+  return text;
 }
 
 std::string print_step(const Explanation& e, const ExplainedStep& step) {

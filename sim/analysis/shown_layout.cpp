@@ -55,6 +55,39 @@ bool is_power_of_two(int number, int most) {
   return number >= 1 && number <= most && std::has_single_bit(static_cast<unsigned>(number));
 }
 
+/// Metadata of one instruction in Tensor Memory.
+ShownLayout shown_metadata(const TmemRequest& request, const TmemLayoutInfo& layout,
+                           const TmemRequest::Metadata& metadata) {
+  const int bits = metadata.element_bits;
+  if (bits < 4 || !is_power_of_two(bits, 32))
+    throw Error({.field = "element bits", .seen = std::to_string(bits), .legal = {"4", "8", "16", "32"}});
+  const int selectors = bits >= 16 ? 4 : 1, k = metadata.k.value_or(512 / bits);
+  if (metadata.selector < 0 || metadata.selector >= selectors) {
+    throw Error({.field = "selector",
+                 .seen = std::to_string(metadata.selector),
+                 .expected = fmt::format("0..{}", selectors - 1),
+                 .fix = bits < 16 ? "8- and 4-bit types use whole cells" : "",
+                 .source = "PTX ISA 9.7.16.10.8"});
+  }
+  const TmemMetadata place{
+      .layout = layout, .element_bits = bits, .address = request.address, .selector = metadata.selector, .k = k};
+  ShownLayout shown{.map = map_of(place, k)};
+  shown.map.title = fmt::format(
+      "metadata of a sparse A in Tensor Memory, layout {} (M = {}, cta_group::{}{}), K = {} of {} bits, "
+      "selector {}",
+      layout.name, request.m, request.cta_group, request.weight_stationary ? ", .ws" : "", k, bits, metadata.selector);
+  const int chunk = sparse_pattern(bits).chunk;
+  shown.map.notes.insert(
+      shown.map.notes.begin(),
+      {fmt::format("a chunk is {} columns of A and has four bits: chunk c describes columns {} c .. {} c + {}", chunk,
+                   chunk, chunk, chunk - 1),
+       bits >= 16 ? fmt::format("rows r and r + 8 share a cell; K's halves are in lanes 8 apart. The selector adds to "
+                                "the column: 0 reads column {}, 1 column {}",
+                                request.address.column, request.address.column + 1)
+                  : fmt::format("a row has a cell for every {} columns of A, in its own lane", place.k_per_cell())});
+  return shown;
+}
+
 bool is_in_csv(const MapAxis& axis) { return axis.kind != AxisKind::json_only && axis.kind != AxisKind::array_only; }
 
 }  // namespace
@@ -76,12 +109,17 @@ ShownLayout shown_layout(const CuteLayout& cute, const std::string& title) {
 
 ShownLayout shown_layout(const LdMatrix& move) {
   Map map = map_of(move);
-  map.title = fmt::format("{}, {}: {} of 8 rows of 16 bytes, {} per thread", print(move), print_targets(move),
-                          move.count == 1 ? "1 matrix" : fmt::format("{} matrices", move.count),
-                          counted(move.count, "register"));
+  const std::string rows = move.packed_bits == 0 ? "16 bytes"
+                                                 : fmt::format("16 codes of {} bits ({} of 16 bytes)", move.packed_bits,
+                                                               2 * move.packed_bits);
+  map.title = fmt::format("{}, {}: {} of {} rows of {}, {} per thread", print(move), print_targets(move),
+                          move.count == 1 ? "1 matrix" : fmt::format("{} matrices", move.count), move.rows(), rows,
+                          counted(move.registers(), "register"));
   Report addresses = Report::list();
-  for (int i = 0; i < 8 * move.count; ++i)
-    addresses.append({{"matrix", i / 8}, {"row", i % 8}, {"thread", address_thread(move, i / 8, i % 8)}});
+  for (int i = 0; i < move.rows() * move.count; ++i) {
+    const int matrix = i / move.rows(), row = i % move.rows();
+    addresses.append({{"matrix", matrix}, {"row", row}, {"thread", address_thread(move, matrix, row)}});
+  }
   return {.map = std::move(map),
           .header = {{"instruction", print(move)}, {"targets", print_targets(move)}, {"addresses", addresses}},
           .has_object_of_element = true,
@@ -186,6 +224,8 @@ ShownLayout shown_layout(const TmemRequest& request) {
       find_tmem_layout(request.m, request.cta_group, request.weight_stationary, request.sparse);
   ShownLayout shown;
   int columns = 0;
+  if (const auto* metadata = std::get_if<TmemRequest::Metadata>(&request.operand))
+    return shown_metadata(request, layout, *metadata);
   const auto* a = std::get_if<TmemRequest::A>(&request.operand);
   if (!a) {
     const TmemD d{.layout = layout, .n = std::get<TmemRequest::D>(request.operand).n, .address = request.address};
@@ -216,17 +256,44 @@ ShownLayout shown_layout(const ScalesRequest& request) {
                                 counted(request.rows, "row"), counted(request.blocks, "block"));
   shown.map.notes = {
       "1  row-major                     byte row * blocks + block",
-      fmt::format(
-          "2  image in shared memory        {} bytes: tiles of 128 rows x 4 blocks; 512 * tile + 16 * (row % 32) "
-          "+ 4 * (row / 32 % 4) + block % 4",
-          image.bytes()),
+      fmt::format("2  image in shared memory        {} bytes in tiles of 128 rows x 4 blocks", image.bytes()),
+      "                                 byte 512 * tile + 16 * (row % 32) + 4 * (row / 32 % 4) + block % 4",
       "                                 CuTe of a tile: ((32,4),4):((16,4),1)",
       scales.parts == 1
           ? fmt::format("3  tcgen05.cp .32x128b.warpx4    each tile to 4 columns, from column {} on; a 16-byte line to "
                         "a lane",
                         scales.address.column)
           : "3  two by two: columns of B from N / 2 on go to lanes 64 and up, which .warpx4 cannot do",
-      fmt::format("4  Tensor Memory                 the {} replicas of a scale, 32 lanes apart", scales.replicas())};
+      fmt::format(
+          "4  Tensor Memory                 the {} replicas of a scale, 32 lanes apart; the lines show the first",
+          scales.replicas())};
+  return shown;
+}
+
+ShownLayout shown_layout(const MetadataImage& image) {
+  require_legal(image);
+  ShownLayout shown{.map = map_of(image)};
+  const MetadataOrderInfo& order = *std::ranges::find(metadata_orders, image.order, &MetadataOrderInfo::id);
+  const SparsePattern& pattern = image.pattern();
+  shown.map.title = fmt::format("metadata of a sparse A of {} x {} elements of {} bits, order {}: {} bytes", image.rows,
+                                image.cols, image.element_bits, order.name, image.bytes());
+  shown.map.notes = {std::string(order.meaning),
+                     fmt::format("a chunk is {} columns and has four bits, {} of {}; r rows, k columns of A",
+                                 pattern.chunk, pattern.stored_per_chunk / pattern.unit, pattern.chunk / pattern.unit)};
+  if (!shown.map.cute.empty()) {
+    shown.map.notes.push_back(fmt::format("CuTe (row, k) -> element of A, {} bit{} of metadata each: {}",
+                                          pattern.chunk == 8 ? "1/2" : std::to_string(4 / pattern.chunk),
+                                          pattern.chunk == 2 ? "s" : "", shown.map.cute));
+  }
+  if (!places_of_metadata(image).is_one_to_one())
+    shown.warnings = as_warnings({{.field = "rows, cols",
+                                   .seen = fmt::format("{}, {}", image.rows, image.cols),
+                                   .expected = "sizes that the order maps one-to-one",
+                                   .fix = "--check counts the chunks without a place of their own"}});
+  shown.header = {{"order", order.name},       {"element_bits", image.element_bits},
+                  {"rows", image.rows},        {"cols", image.cols},
+                  {"bytes", image.bytes()},    {"cute", shown.map.cute},
+                  {"warnings", shown.warnings}};
   return shown;
 }
 

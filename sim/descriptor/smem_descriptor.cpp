@@ -215,6 +215,8 @@ struct Examined {
   /// The distance of neighbouring atoms in a dense layout.
   int64_t atom_bytes = is_swizzled ? int64_t{swizzle.rows_per_atom} * swizzle.width_bytes : 128;
 
+  /// From the start of the piece of the swizzle's width that contains the start address.
+  int64_t bytes_inside() const { return start % swizzle.width_bytes; }
   bool has_absolute_mode() const { return has_absolute_leading_dim.contains(descriptor.target); }
 };
 
@@ -252,6 +254,18 @@ constexpr auto warning_rows = std::to_array<Warning>({
                .fix = fmt::format("rows start in phase {} of the pattern; if phase 0 of the data is here, set "
                                   "base_offset = (start >> 7) & 7 = {}",
                                   e.phase, e.phase_of_address)};
+     }},
+    // A piece of the swizzle's width along M or N ends at its own boundary; what follows in memory is the next k.
+    {.field = "start_address",
+     .applies = [](const Examined& e) { return e.major == Major::mn && e.is_swizzled && e.bytes_inside() != 0; },
+     .text = [](const Examined& e) -> Text {
+       return {
+           .seen = fmt::format("{:#x}, {} bytes inside a piece of {} bytes along M or N", e.start, e.bytes_inside(),
+                               e.swizzle.width_bytes),
+           .expected = fmt::format("the start of a piece, a multiple of {}", e.swizzle.width_bytes),
+           .fix = fmt::format("from {} bytes on, rows are read from the next k; begin tiles at whole pieces, or use "
+                              "a swizzle of {} bytes or less",
+                              e.swizzle.width_bytes - e.bytes_inside(), e.bytes_inside() & -e.bytes_inside())};
      }},
     {.field = "base_offset",
      .applies =

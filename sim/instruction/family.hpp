@@ -193,6 +193,11 @@ Places places(const MmaSync& instruction, const State& state, Role role);
 Places places(const Tcgen05Mma& instruction, const State& state, Role role);
 Places places(const TmemMove& instruction, const State& state, Role role);
 
+ResultAsA result_as_a(const Wgmma& instruction);
+ResultAsA result_as_a(const MmaSync& instruction);
+ResultAsA result_as_a(const Tcgen05Mma& instruction);
+ResultAsA result_as_a(const TmemMove& instruction);
+
 std::vector<SmemOperand> smem_operands(const Wgmma& instruction, const State& state);
 std::vector<SmemOperand> smem_operands(const MmaSync& instruction, const State& state);
 std::vector<SmemOperand> smem_operands(const Tcgen05Mma& instruction, const State& state);

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "bitmma/instruction/form.hpp"
+#include "bitmma/memory/metadata.hpp"
 #include "family.hpp"
 
 namespace bitmma {
@@ -31,8 +32,15 @@ PlaceMap::PlaceMap(const Instruction& instruction, Target target, const State& s
   require_legal(instruction, target);
   if (is_mma(instruction)) {
     const Mma mma = mma_of(instruction);
+    if (role == Role::metadata && !mma.sparse)
+      throw Error({.code = ViolationCode::wrong_instruction,
+                   .field = "operand",
+                   .seen = "metadata",
+                   .expected = "a, b or d: the instruction is not sparse"});
     rows_ = role == Role::b ? mma.k : mma.m;
-    cols_ = role == Role::a ? mma.stored_k() : mma.n;
+    cols_ = role == Role::a          ? mma.stored_k()
+            : role == Role::metadata ? mma.k / sparse_pattern(mma.a_container_bits, mma.sparsity_version).chunk
+                                     : mma.n;
   } else if (role == Role::d) {
     cols_ = 0;
     for (const FieldRule& rule : fields_of(instruction)) {
@@ -59,6 +67,10 @@ Place PlaceMap::place_of(int row, int col) const {
                  .expected = fmt::format("rows 0..{}, columns 0..{}", rows_ - 1, cols_ - 1)});
   }
   return place_of_(row, col);
+}
+
+ResultAsA result_as_a(const Instruction& instruction) {
+  return family::dispatch([](const auto& alternative) { return family::result_as_a(alternative); }, instruction);
 }
 
 std::vector<SmemOperand> smem_operands(const Instruction& instruction, Target target, const State& state) {

@@ -11,6 +11,7 @@
 #include "bitmma/core/text.hpp"
 #include "bitmma/instruction/form.hpp"
 #include "bitmma/memory/metadata.hpp"
+#include "bitmma/memory/sparse_matrix.hpp"
 #include "family.hpp"
 #include "image_plan.hpp"
 
@@ -187,37 +188,13 @@ void compress_a(const Instruction& instruction, const Matrix& logical, Operands&
     return;
   }
   const SparsePattern& pattern = sparse_pattern(mma.a_container_bits, mma.sparsity_version);
-  const int kept_units = pattern.stored_per_chunk / pattern.unit, units = pattern.chunk / pattern.unit;
-  operands.a = Matrix(mma.a, mma.m, mma.stored_k());
-  for (int row = 0; row < mma.m; ++row) {
-    for (int chunk = 0; chunk < mma.k / pattern.chunk; ++chunk) {
-      const int first_k = chunk * pattern.chunk;
-      std::vector<int> kept;
-      for (int unit = 0; unit < units; ++unit) {
-        bool has_code = false;
-        for (int i = 0; i < pattern.unit; ++i) has_code |= logical(row, first_k + unit * pattern.unit + i) != 0;
-        if (has_code) kept.push_back(unit);
-      }
-      if (static_cast<int>(kept.size()) > kept_units) {
-        throw Error({.code = ViolationCode::contradiction,
-                     .field = fmt::format("a row {}, columns {}..{}", row, first_k, first_k + pattern.chunk - 1),
-                     .seen = fmt::format("{} non-zero {}", kept.size(), pattern.unit == 1 ? "codes" : "pairs"),
-                     .expected = fmt::format("at most {} of {}", kept_units, units),
-                     .fix = "prune A to the sparsity of this type",
-                     .source = "PTX ISA 9.7.15.6"});
-      }
-      // Add the lowest free positions, then restore the order that the metadata requires.
-      for (int unit = 0; static_cast<int>(kept.size()) < kept_units; ++unit) {
-        if (std::ranges::find(kept, unit) == kept.end()) kept.push_back(unit);
-      }
-      std::ranges::sort(kept);
-      for (int i = 0; i < pattern.stored_per_chunk; ++i) {
-        const int k = first_k + kept[static_cast<size_t>(i / pattern.unit)] * pattern.unit + i % pattern.unit;
-        operands.a(row, chunk * pattern.stored_per_chunk + i) = logical(row, k);
-        operands.selected_k.push_back(static_cast<uint16_t>(k));
-      }
-    }
-  }
+  CompressedMatrix compressed = compress(logical, pattern, SparseFill::lowest);
+  operands.a = std::move(compressed.stored);
+  const int chunks = mma.k / pattern.chunk;
+  operands.selected_k =
+      select(pattern, mma.m, mma.stored_k(), [&](int row, int chunk) {
+        return compressed.nibbles[static_cast<size_t>(row) * static_cast<size_t>(chunks) + static_cast<size_t>(chunk)];
+      }).k;
 }
 
 namespace family {

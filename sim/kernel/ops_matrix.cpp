@@ -137,7 +137,8 @@ void move_matrices(Warp& warp, const Op& op, Mask mask) {
 enum class Packing : uint8_t { b8, b6x16_p32, b4x16_p64 };
 
 struct ByteMatrixDetails {
-  bool store = false, transposed = false;
+  bool store = false;
+  LdMatrixShape shape = LdMatrixShape::m8n16;
   Packing packing = Packing::b8;
   int count = 1;      // matrices
   int rows = 8;       // of a matrix in memory, each of 16 elements
@@ -145,19 +146,6 @@ struct ByteMatrixDetails {
   std::vector<uint32_t> slots = {};
   Address address = {};
 };
-
-/// The row and the column in memory of byte `byte` of a matrix's register `reg` of a thread. The matrix m16n8 of
-/// stmatrix and m16n16 of ldmatrix are transposed. PTX ISA, ldmatrix and stmatrix; CUTLASS 4.2,
-/// cute/atom/copy_traits_sm100.hpp.
-struct BytePlace {
-  int row, col;
-};
-BytePlace byte_place(const ByteMatrixDetails& details, int lane, int reg, int byte) {
-  const int g = lane / 4, q = lane % 4;
-  if (!details.transposed) return {.row = g, .col = 4 * q + byte};                 // m8n16
-  if (details.store) return {.row = 2 * q + byte % 2, .col = g + 8 * (byte / 2)};  // m16n8
-  return {.row = 4 * q + byte, .col = g + 8 * reg};                                // m16n16
-}
 
 constexpr int row_elements = 16;
 
@@ -192,7 +180,7 @@ void move_byte_matrices(Warp& warp, const Op& op, Mask mask) {
       auto* const words = warp.lanes_of<uint32_t>(details.slots[i]);
       for (int lane = 0; lane < lanes; ++lane) {
         for (int byte = 0; byte < 4; ++byte) {
-          const BytePlace place = byte_place(details, lane, reg, byte);
+          const MatrixPlace place = byte_place(details.shape, lane, reg, byte);
           body(words[lane], 8 * byte,
                memory[static_cast<size_t>(matrix * details.rows + place.row)][static_cast<size_t>(place.col)]);
         }
@@ -234,7 +222,7 @@ void move_byte_matrices(Warp& warp, const Op& op, Mask mask) {
     const int matrix = static_cast<int>(i) / details.registers, reg = static_cast<int>(i) % details.registers;
     bool holds = false;
     for (int byte = 0; byte < 4; ++byte) {
-      const BytePlace place = byte_place(details, lane, reg, byte);
+      const MatrixPlace place = byte_place(details.shape, lane, reg, byte);
       const uint32_t of_row = unwritten_of_row[static_cast<size_t>(matrix * details.rows + place.row)];
       const int first = bits * place.col / 8, last = (bits * place.col + bits - 1) / 8;
       holds = holds || (of_row >> first & low_mask(last - first + 1)) != 0;
@@ -249,11 +237,11 @@ void decode_byte_matrices(Decoder& decoder, const PtxInstruction& instruction, W
   ByteMatrixDetails details{.store = words.name() == Word::stmatrix};
   const Word count = words.take_one({Word::x1, Word::x2, Word::x4});
   details.count = count == Word::x1 ? 1 : count == Word::x2 ? 2 : count == Word::x4 ? 4 : 0;
-  details.transposed = words.take(Word::trans);
+  const bool is_transposed = words.take(Word::trans);
   const bool is_square = shape == Word::m16n16;
   if (details.count == 0 || (is_square && details.count == 4)) decoder.refuse("of this number of matrices");
   // PTX ISA: m8n16 is never transposed, the others always are; m8n16 is unpacked, m16n16 may be.
-  if (details.transposed != (shape != Word::m8n16) || details.store != (shape == Word::m16n8))
+  if (is_transposed != (shape != Word::m8n16) || details.store != (shape == Word::m16n8))
     decoder.refuse("of this shape, with or without .trans");
   if (!details.store && words.take(Word::b8x16)) {
     const Word packing = words.take_one({Word::b6x16_p32, Word::b4x16_p64});
@@ -262,6 +250,9 @@ void decode_byte_matrices(Decoder& decoder, const PtxInstruction& instruction, W
   } else if (shape == Word::m8n16 || !words.take(Word::b8)) {
     decoder.refuse("of this type");
   }
+  details.shape = is_square              ? LdMatrixShape::m16n16
+                  : shape == Word::m8n16 ? LdMatrixShape::m8n16
+                                         : LdMatrixShape::m16n8;
   if (is_square) details.rows = 16, details.registers = 2;
   const Space space = words.take(Word::shared) || words.take(Word::shared_cta) ? Space::shared : Space::generic;
   decoder.require_operands(instruction, 2, 2);

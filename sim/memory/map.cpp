@@ -200,18 +200,34 @@ Map map_of_mma_scales(bool is_a, int rows, int scales, int byte_id, int thread_i
 
 Map map_of(const LdMatrix& move) {
   require_legal(move);
-  Map map{.title = print(move), .columns_per_cell = move.transposed ? 1 : 2};
-  map.axes = {element("matrix", move.count), element("row", 8), element("col", 8)};
-  add_register_axes(map, 32, move.count, bits_of_container(16));
-  map.locate = [move](MapEntry& entry) {
-    put(entry, 3, bitmma::place_of(move, {.matrix = index(entry[0]), .row = index(entry[1]), .col = index(entry[2])}));
+  const bool is_packed = move.packed_bits != 0;
+  Map map{.title = print(move), .columns_per_cell = move.transposed ? 1 : 32 / move.element_bits()};
+  map.axes = {element("matrix", move.count), element("row", move.rows()), element("col", move.cols())};
+  if (is_packed) map.axes.push_back({"row_bit", AxisKind::derived, 128});
+  const size_t at = map.axes.size();
+  add_register_axes(map, 32, move.registers(),
+                    bits_of_container(move.element_bits(), {.first = 0, .bits = move.packed_bits}));
+  map.locate = [move, at, is_packed](MapEntry& entry) {
+    if (is_packed) entry[3] = entry[2] * move.packed_bits;
+    put(entry, at, bitmma::place_of(move, {.matrix = index(entry[0]), .row = index(entry[1]), .col = index(entry[2])}));
   };
   map.notes.emplace_back("T thread, r register, b lowest bit");
-  map.notes.push_back(fmt::format("thread 8 * matrix + row supplies the address of a row{}",
-                                  move.count == 4
-                                      ? ""
-                                      : fmt::format("; the addresses of threads {}-31 are not used{}", 8 * move.count,
-                                                    move.store ? "" : "; sm_75 requires them to be valid, too")));
+  const int used = move.rows() * move.count;
+  map.notes.push_back(fmt::format("thread {} * matrix + row supplies the address of a row{}", move.rows(),
+                                  used == 32 ? ""
+                                             : fmt::format("; the addresses of threads {}-31 are not used{}", used,
+                                                           move.store || move.shape != LdMatrixShape::m8n8
+                                                               ? ""
+                                                               : "; sm_75 requires them to be valid, too")));
+  if (is_packed) {
+    map.notes.push_back(
+        fmt::format("code c of a row is in its bits {0} c .. {0} c + {1} in memory, and in bits {1}:0 "
+                    "of its byte in the register",
+                    move.packed_bits, move.packed_bits - 1));
+    map.notes.emplace_back(move.packed_bits == 4
+                               ? "mma.sync .kind::f8f6f4 reads an e2m1 in bits 5:2: shift the registers left by 2"
+                               : "mma.sync .kind::f8f6f4 reads 6-bit codes in bits 5:0: no shift");
+  }
   return map;
 }
 
@@ -317,6 +333,44 @@ Map map_of(const TmemA& a, int k, CodeBits code) {
     put(entry, at, tmem_place);
   };
   if (has_copies) map.notes.emplace_back("copy p of A is for the p-th part of N; all copies must be written");
+  return map;
+}
+
+Map map_of(const TmemMetadata& metadata, int k) {
+  require_fits(metadata);
+  const int chunk = sparse_pattern(metadata.element_bits, metadata.single_elements ? 1 : 0).chunk;
+  if (k < chunk || k % chunk != 0)
+    throw Error({.field = "k", .seen = std::to_string(k), .expected = fmt::format("a multiple of {}", chunk)});
+  Map map{.picture = MapPicture::tensor_memory};
+  map.axes = {element("row", metadata.layout.m), element("chunk", k / chunk)};
+  const bool has_copies = metadata.layout.n_parts > 1;
+  if (has_copies) map.axes.push_back(element("copy", metadata.layout.n_parts));
+  map.axes.push_back({"k", AxisKind::derived, k});
+  const size_t at = map.axes.size();
+  for (const MapAxis& axis : {place("cta", metadata.layout.cta_group), place("lane", tmem_lanes),
+                              place("column", tmem_columns), bits_of_container(4)})
+    map.axes.push_back(axis);
+  map.locate = [metadata, chunk, at, has_copies](MapEntry& entry) {
+    entry[at - 1] = entry[1] * chunk;
+    put(entry, at, metadata.place_of(index(entry[0]), index(entry[1]) * chunk, has_copies ? index(entry[2]) : 0));
+  };
+  if (has_copies)
+    map.notes.emplace_back("copy p of the metadata is for the p-th part of N; all copies must be written");
+  return map;
+}
+
+Map map_of(const MetadataImage& image) {
+  require_legal(image);
+  Map map{.cute = print_cute(image), .picture = MapPicture::metadata};
+  map.axes = {element("row", image.rows),
+              element("chunk", image.chunks()),
+              {"k", AxisKind::derived, image.cols},
+              place("byte", 0),
+              place("bit", 8, 4)};
+  map.locate = [image](MapEntry& entry) {
+    const int64_t bit = image.bit_of(entry[0], entry[1]);
+    entry[2] = entry[1] * image.pattern().chunk, entry[3] = bit / 8, entry[4] = bit % 8;
+  };
   return map;
 }
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <filesystem>
 #include <map>
@@ -62,6 +63,21 @@ const test::BadRequests bad_requests({
     {"layout --cute (8,8):(8,1) --svg $FOLDER/x.png", illegal_value, "--svg"},
     {"layout descriptor --type f16 --element-bits 8 --swizzle 128 --rows 64 --cols 64", contradiction,
      "--type, --element-bits"},
+    {"layout metadata --order sm86", unknown_name, "--order"},
+    {"layout metadata --cols 24", illegal_value, "--cols"},
+    {"layout metadata --order sm90 --tile-k 48 --rows 64 --cols 64", illegal_value, "--tile-k"},
+    {"layout metadata --tile-k 64", unread_argument, "--tile-k 64"},
+    {"layout metadata --row 3", missing_argument, "--chunk"},
+    {"layout tmem --operand metadata --element-bits 8 --selector 1", illegal_value, "--selector"},
+    {"layout tmem --selector 1", unread_argument, "--selector 1"},
+    {"layout chain " + f16, missing_argument, "second"},
+    {"layout chain " + f16 + " mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", contradiction, "instructions"},
+    {"layout chain " + f16 + " wgmma.mma_async.sp.sync.aligned.m64n16k32.f32.f16.f16", wrong_instruction,
+     "second instruction"},
+    {"layout smem --tma 128 --rows 64 --cols 64 --warp ldmatrix", illegal_value, "--warp"},
+    {"layout smem --tma 128 --rows 64 --cols 64 --warp ldmatrix.x4 --row 60", illegal_value, "--row, --col"},
+    {"layout smem --tma 128 --rows 64 --cols 64 --warp ld.b8", illegal_value, "--warp"},
+    {"layout smem --tma 128 --rows 64 --cols 64 --warp ld.b32 --warp-lines 3", illegal_value, "--warp-lines"},
     {"layout algebra", missing_argument, "words"},
     {"layout algebra compos 8:1", unknown_name, "operation"},
     {"layout algebra complement", missing_argument, "layout"},
@@ -247,7 +263,7 @@ TEST_CASE("layout scales draws the rows that its cells hold, for every N of the 
       std::istringstream fields(entry);
       for (std::string field; std::getline(fields, field, ',');) values.push_back(std::stoi(field));
       REQUIRE(values.size() == 9);
-      rows[{values[6] / 32, values[7]}].insert(values[0]);
+      if (values[5] == 0) rows[{values[6] / 32, values[7]}].insert(values[0]);  // the lines show the first replica
     }
     std::istringstream drawn(run_line(line).out);
     size_t cells = 0;
@@ -427,4 +443,49 @@ TEST_CASE("layout algebra, banks, swizzles, TMA and whole matrices of scales ans
   CHECK_THAT(run_line("layout smem --descriptor 0x08100010").violations, refused(illegal_value, "word"));
   CHECK(run_line("layout scales --rows 4096 --blocks 256 --row 300 --block 9").out ==
         "row,block,tile,image_byte\n300,9,130,66757\n");
+}
+
+TEST_CASE("layout metadata answers in both directions and says whether an order is one-to-one") {
+  CHECK(run_line("layout metadata --order sm90 --rows 64 --cols 128 --row 9 --chunk 5").out ==
+        "row,chunk,k,byte,bit\n9,5,20,146,4\n");
+  CHECK(run_line("layout metadata --order sm90 --rows 64 --cols 128 --byte 146").out ==
+        "row,chunk,k,byte,bit\n9,4,16,146,0\n9,5,20,146,4\n");
+  CHECK(run_line("layout metadata --check --rows 64").code == 0);
+  const auto clash = run_line("layout metadata --check --rows 48 --json");
+  CHECK(clash.code == 1);
+  CHECK(nlohmann::json::parse(clash.out)["one_to_one"] == false);
+  CHECK(run_line("layout tmem --operand metadata --selector 1 --row 17 --col 5").out ==
+        "row,chunk,k,cta,lane,column,bit\n17,5,20,0,25,1,4\n");
+}
+
+TEST_CASE("layout smem --warp counts the bytes and wavefronts of one access") {
+  const auto answer = [](const std::string& flags) {
+    const auto ran = run_line("layout smem --rows 64 --cols 64 --json " + flags);
+    const auto json = nlohmann::json::parse(ran.out);
+    return std::array<int, 4>{json["bytes"].get<int>(), json["requests"].get<int>(), json["wavefronts"].get<int>(),
+                              ran.code};
+  };
+  using Answer = std::array<int, 4>;
+  CHECK(answer("--tma 128 --warp ldmatrix.x4 --row 16 --col 32") == Answer{512, 4, 4, 0});
+  CHECK(answer("--tma none --box 64 --warp ldmatrix.x4") == Answer{512, 4, 32, 1});
+  CHECK(answer("--tma 128 --major mn --warp ldmatrix.x2") == Answer{256, 2, 2, 0});
+  CHECK(answer("--tma 128 --warp ld.b128") == Answer{512, 4, 4, 0});
+  CHECK(answer("--tma 128 --warp ld.b32 --warp-lines 32") == Answer{128, 1, 4, 1});
+  const auto text = run_line("layout smem --rows 64 --cols 64 --tma 128 --warp ld.b32 --warp-lines 32").out;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) CHECK(line.size() <= 120);
+}
+
+TEST_CASE("layout chain says what agrees, and exits with 1 if the order of k changes") {
+  const std::string fp8 = "wgmma.mma_async.sync.aligned.m64n32k32.f32.e4m3.e4m3 ";
+  CHECK(run_line("layout chain " + f16 + " " + f16).code == 0);
+  const auto changed = run_line("layout chain --json " + fp8 + fp8);
+  CHECK(changed.code == 1);
+  CHECK(nlohmann::json::parse(changed.out)["cute"] == "(2,2,4,2):(1,8,2,16)");
+  const std::string tcgen05 = "tcgen05.mma.cta_group::1.kind::f16 ";
+  CHECK(run_line("layout chain " + tcgen05 + tcgen05 + "--m 64 --n 128").code == 0);
+  const std::string stationary = "tcgen05.mma.ws.cta_group::1.kind::f16 ";
+  const auto parts = run_line("layout chain --json " + stationary + stationary + "--m 64 --n 64");
+  CHECK(parts.code == 1);
+  CHECK(nlohmann::json::parse(parts.out)["exchanged"] == 64 * 64);
 }

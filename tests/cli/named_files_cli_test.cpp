@@ -33,6 +33,7 @@ const std::multimap<std::string, std::vector<std::string>> lines{
     {"layout fragment", {"layout", "fragment", "--instruction", test::f16}},
     {"layout ldst", {"layout", "ldst", "--num", "1"}},
     {"layout ldmatrix", {"layout", "ldmatrix", "--num", "1"}},
+    {"layout metadata", {"layout", "metadata"}},
     {"layout tmem", {"layout", "tmem"}},
     {"layout tmem-plan", {"layout", "tmem-plan", "--instruction", "tcgen05.mma.cta_group::1.kind::f16"}},
     {"layout scales", {"layout", "scales", "--pack", "$pack", "--unpack", "$unpack"}},

@@ -117,3 +117,30 @@ TEST_CASE("every ldmatrix is read as it is printed, and wrong qualifiers are all
     CHECK(seen == std::vector<std::string>{"movmatrix", ".x3", ".b16 and .b16", "(missing)"});
   }
 }
+
+TEST_CASE("ldmatrix and stmatrix of 8-bit elements: each element has a place of its own, and PTX's words") {
+  for (const char* text :
+       {"ldmatrix.sync.aligned.m8n16.x4.shared.b8x16.b4x16_p64",
+        "ldmatrix.sync.aligned.m8n16.x1.shared.b8x16.b6x16_p32", "ldmatrix.sync.aligned.m16n16.x2.trans.shared.b8",
+        "ldmatrix.sync.aligned.m16n16.x1.trans.shared.b8x16.b4x16_p64",
+        "stmatrix.sync.aligned.m16n8.x4.trans.shared.b8"}) {
+    const LdMatrix move = parse_ldmatrix(text);
+    CHECK(print(move) == text);
+    std::set<std::array<int, 3>> places;
+    for (int matrix = 0; matrix < move.count; ++matrix) {
+      for (int row = 0; row < move.rows(); ++row) {
+        for (int col = 0; col < move.cols(); ++col) {
+          const RegisterPlace place = place_of(move, {matrix, row, col});
+          places.insert({place.thread, place.reg, place.bit});
+          CHECK(element_at(move, place.thread, place.reg, place.bit + 7) == LdMatrixElement{matrix, row, col});
+        }
+      }
+    }
+    CHECK(std::ssize(places) == 128 * move.registers());
+  }
+  for (const char* text :
+       {"ldmatrix.sync.aligned.m16n16.x1.shared.b8", "ldmatrix.sync.aligned.m16n16.x4.trans.shared.b8",
+        "ldmatrix.sync.aligned.m8n16.x1.shared.b8", "ldmatrix.sync.aligned.m16n8.x1.trans.shared.b8",
+        "stmatrix.sync.aligned.m8n16.x1.shared.b8x16.b4x16_p64", "ldmatrix.sync.aligned.m8n8.x1.shared.b8"})
+    CHECK_THROWS_AS(parse_ldmatrix(text), Error);
+}

@@ -117,7 +117,7 @@ void add_layout(Command& app, Context& context) {
                    .field = "layout",
                    .seen = "nothing",
                    .expected = "a subcommand (descriptor, smem, fragment, tmem, tmem-plan, ldst, ldmatrix, scales, "
-                               "algebra, banks, swizzles) or --cute",
+                               "metadata, chain, algebra, banks, swizzles) or --cute",
                    .fix = "bitmma layout --help shows examples"});
     }
     run_cute(context, *flags);
@@ -130,6 +130,8 @@ void add_layout(Command& app, Context& context) {
   add_scales_layout(*command, context);
   add_ldst_layout(*command, context);
   add_ldmatrix_layout(*command, context);
+  add_metadata_layout(*command, context);
+  add_chain_layout(*command, context);
   add_algebra_layout(*command, context);
   add_banks_layout(*command, context);
   add_swizzles_layout(*command, context);

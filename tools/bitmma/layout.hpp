@@ -83,7 +83,9 @@ void add_fragment_layout(Command& layout, Context& context);
 void add_tmem_layout(Command& layout, Context& context);
 void add_tmem_plan_layout(Command& layout, Context& context);
 void add_scales_layout(Command& layout, Context& context);
+void add_chain_layout(Command& layout, Context& context);
 void add_ldst_layout(Command& layout, Context& context);
+void add_metadata_layout(Command& layout, Context& context);
 void add_ldmatrix_layout(Command& layout, Context& context);
 
 }  // namespace bitmma::cli

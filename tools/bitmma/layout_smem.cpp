@@ -17,7 +17,8 @@ namespace {
 struct SmemFlags {
   Flag<std::string> descriptor, major = "k";
   Flag<std::optional<std::string>> atom, tma;
-  Flag<std::string> box, conflicts;
+  Flag<std::string> box, conflicts, warp;
+  Flag<int> warp_lines = 0;
   TargetFlag target;
   Flag<int> element_bits = 16, rows = 8, cols = 16;
   Flag<std::optional<int>> code_bits;
@@ -93,6 +94,19 @@ void show_conflicts(Context& context, const SmemFlags& flags, const Map& map) {
   show(context, conflicts.report, flags.map.json);
 }
 
+/// One access of a warp, from --row and --col on.
+void show_warp(Context& context, const SmemFlags& flags, const Map& map) {
+  const auto move = std::ranges::find(warp_moves, flags.warp.get(), &WarpMoveInfo::name);
+  if (move == warp_moves.end()) throw Error({.field = "--warp", .seen = flags.warp, .legal = row_names(warp_moves)});
+  if (flags.map.csv) throw Error({.code = ViolationCode::not_together, .field = "--warp", .seen = "--csv"});
+  const WarpReport warp = describe_warp(warp_access(map, move->id, flags.map.value_of("--row").value_or(0),
+                                                    flags.map.value_of("--col").value_or(0), flags.warp_lines),
+                                        move->name);
+  context.exit_code = warp.is_free ? exit_same : exit_differs;
+  if (flags.map.svg.is_given()) return flags.map.svg.write(context, warp.picture);
+  show(context, warp.report, flags.map.json);
+}
+
 void run_smem(Context& context, const SmemFlags& flags) {
   if (flags.atom) return show_atom(context, flags);
   if (flags.tma && !flags.descriptor.empty()) return compare_with_tma(context, flags);
@@ -100,6 +114,7 @@ void run_smem(Context& context, const SmemFlags& flags) {
     if (flags.tma) return {.map = map_of(require_tile(flags)), .has_object_of_element = true};
     return shown_layout(require_matrix(flags), flags.code_bits.value_or(0));
   }();
+  if (!flags.warp.empty()) return show_warp(context, flags, shown.map);
   if (!flags.conflicts.empty()) return show_conflicts(context, flags, shown.map);
   flags.map.show(context, shown);
   if (flags.map.prints_text() || flags.map.svg.is_given()) print_warnings(context, shown.warnings);
@@ -122,6 +137,13 @@ void add_smem_layout(Command& layout, Context& context) {
       "--tma: elements of a box, INNER or INNERxOUTER; default: the swizzle's width by the whole outer extent");
   smem->add_option("--conflicts", flags->conflicts,
                    "show wavefronts and bank conflicts of ldmatrix or stmatrix instead, for every 8 rows of 16 bytes");
+  smem->add_option("--warp", flags->warp,
+                   "show the bytes and banks of one access of a warp from --row and --col on: ldmatrix.x1, .x2 or .x4 "
+                   "(stmatrix is the same), or ld.b8 to ld.b128, whose threads follow each other along a row")
+      ->excludes("--conflicts");
+  smem->add_option("--warp-lines", flags->warp_lines,
+                   "--warp ld: number of rows that the warp reads; default: as few as its threads fill")
+      ->needs("--warp");
   flags->target.add(*smem, "the GPU by its PTX name; default sm_90a", true);
   smem->add_option("--major", flags->major, "k, or mn (also m, n) for transposed operands")->capture_default_str();
   one_of(smem->get_option("--major"), {"k", "mn", "m", "n"});
@@ -143,7 +165,9 @@ void add_smem_layout(Command& layout, Context& context) {
       "  bitmma layout smem --descriptor 0x4000004000010000 --rows 64 --cols 64 --byte 1184\n"
       "  bitmma layout smem --atom 128 --major mn --element-bits 128\n"
       "  bitmma layout smem --tma none --descriptor 0x4000004000010000 --rows 64 --cols 64\n"
-      "  bitmma layout smem --tma 128 --rows 64 --cols 64 --conflicts ldmatrix");
+      "  bitmma layout smem --tma 128 --rows 64 --cols 64 --conflicts ldmatrix\n"
+      "  bitmma layout smem --tma 128 --rows 64 --cols 64 --warp ldmatrix.x4 --row 16 --col 32\n"
+      "  bitmma layout smem --tma none --rows 64 --cols 64 --box 64 --warp ld.b128 --warp-lines 32");
   smem->callback([flags, &context] { naming_flags(context, [&] { run_smem(context, *flags); }); });
 }
 

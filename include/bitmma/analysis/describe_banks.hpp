@@ -4,6 +4,7 @@
 
 #include <string_view>
 
+#include "bitmma/analysis/picture.hpp"
 #include "bitmma/analysis/report.hpp"
 #include "bitmma/memory/bank_conflicts.hpp"
 
@@ -20,6 +21,16 @@ struct [[nodiscard]] ConflictReport {
 /// "matrices", "wavefronts", "without_conflicts", "worst"}. A matrix has "row", "col" and "wavefronts". Throws Error if
 /// elements do not fill such matrices.
 ConflictReport describe_conflicts(const Map& map, std::string_view access);
+
+/// The bytes and banks of one access of a warp, with a line for every wavefront and the threads by bank: {"access",
+/// "bytes", "threads", "requests", "wavefronts", "lines"}. A thread has "thread", "row", "col" and "byte", a line
+/// "request" and "threads", 32 of them, -1 for an idle bank.
+struct [[nodiscard]] WarpReport {
+  bool is_free = false;  // of conflicts
+  Report report = {};
+  Picture picture = {};
+};
+WarpReport describe_warp(const WarpAccess& access, std::string_view move);
 
 /// A list of {"instruction", "target", "element_bits", "major", "swizzle", "accepted", "reasons"} for every swizzle;
 /// the text is a table with a column for each.

@@ -10,6 +10,7 @@
 #include "bitmma/instruction/instruction.hpp"
 #include "bitmma/memory/layout_descriptor.hpp"
 #include "bitmma/memory/ldmatrix.hpp"
+#include "bitmma/memory/metadata_order.hpp"
 #include "bitmma/memory/tma.hpp"
 #include "bitmma/memory/tmem_plan.hpp"
 
@@ -33,6 +34,10 @@ LayoutComparison compare(const CuteLayout& cute, const SmemMatrix& matrix);
 /// {"target", "tma_swizzle", "descriptor_swizzle", "same", "different_elements", "elements"}, and if elements differ,
 /// "first", {"row", "col", "tma_byte", "descriptor_byte"}.
 LayoutComparison compare(const TmaTile& tile, const SmemMatrix& matrix);
+
+/// Whether every chunk of metadata has a place of its own: {"order", "rows", "cols", "one_to_one", "chunks", "shared",
+/// "outside"}, and if one has none, "first", {"row", "chunk", "other_row", "other_chunk", "byte", "bit"}.
+LayoutComparison describe_places(const MetadataImage& image);
 
 /// The ldmatrix (or with `store` the stmatrix) instructions that move an operand of an mma.sync: "a", "b", "c", or "d",
 /// which is always stored. {"fragment", "operand", "rows", "cols", "element_bits", "registers", "moves"}. A move has

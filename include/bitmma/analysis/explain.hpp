@@ -25,14 +25,22 @@ namespace bitmma {
 uint64_t used_bits(Format format, uint64_t bits);
 
 /// A pair of factors, as they were read.
+/// The four bits that select the rows of B for the stored elements of a chunk.
+struct ExplainedMetadata {
+  int chunk = 0;
+  uint32_t bits = 0;
+  Place place = {};
+};
+
 struct ExplainedTerm {
   int k = 0;                                        // row of B
   uint64_t a_bits = 0, b_bits = 0;                  // before negation
   std::optional<Place> a_place = {}, b_place = {};  // nothing without a state
   std::optional<Place> b_high_place =
-      {};                // if metadata mixes two halves of B: place of the upper half; b_place is the lower
-  bool special = false;  // NaN or infinity is involved
-  Exact product = {};    // with signs and scales; 0 for special values and integers
+      {};  // if metadata mixes two halves of B: place of the upper half; b_place is the lower
+  std::optional<ExplainedMetadata> metadata = {};  // of a sparse A
+  bool special = false;                            // NaN or infinity is involved
+  Exact product = {};                              // with signs and scales; 0 for special values and integers
 };
 
 /// A number in an aligned sum: whole units of 2^quantum, with the rest dropped.

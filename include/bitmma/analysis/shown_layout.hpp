@@ -63,7 +63,7 @@ struct LdStRequest {
 /// Throws Error for other shapes, numbers (field shape) and splits (field split).
 ShownLayout shown_layout(const LdStRequest& request);
 
-/// D of tcgen05.mma in Tensor Memory, or A.
+/// D of tcgen05.mma in Tensor Memory, A, or the metadata of a sparse A.
 struct TmemRequest {
   int m = 128, cta_group = 1;
   bool weight_stationary = false, sparse = false;
@@ -74,10 +74,14 @@ struct TmemRequest {
   struct A {
     int cols = 16, element_bits = 16, code_bits = 0;  // cols: the stored k
   };
-  std::variant<D, A> operand = D{};
+  struct Metadata {
+    int element_bits = 16, selector = 0;  // bits of A's container
+    std::optional<int> k = {};            // columns of A; nothing: those of an instruction
+  };
+  std::variant<D, A, Metadata> operand = D{};
 };
 /// Throws Error for layouts that the instruction does not have, widths and columns of A (field element bits, cols), its
-/// codes (field code bits), and operands that do not fit.
+/// codes (field code bits), metadata (fields element bits, k, selector), and operands that do not fit.
 ShownLayout shown_layout(const TmemRequest& request);
 
 /// Block scales of the operand that one instruction reads: of `rows` rows of A in the CTA, or columns of B, `blocks`
@@ -91,6 +95,8 @@ struct ScalesRequest {
 };
 /// Throws Error for rows, blocks and an id that no instruction has, and for scales that do not fit.
 ShownLayout shown_layout(const ScalesRequest& request);
+/// The metadata of a whole sparse A in memory. Throws Error like require_legal.
+ShownLayout shown_layout(const MetadataImage& image);
 /// The image in shared memory: all of it, or the first tile. Throws Error for extents above 1048576.
 ShownLayout shown_layout(const ScaleImage& image, bool is_whole);
 

@@ -37,14 +37,16 @@ using Place = std::variant<SmemRead, RegisterPlace, TmemPlace>;
 /// "byte 0x480 (unswizzled 0x400)", "thread 38 register 3 bit 0", "lane 17 column 5 bit 0".
 std::string print(const Place& place);
 
-/// A, B or the accumulator (C before, D after), or the words that a move writes.
-enum class Role : uint8_t { a, b, d };
+/// A, B or the accumulator (C before, D after), or the words that a move writes; the metadata of a sparse A.
+enum class Role : uint8_t { a, b, d, metadata };
 
 /// The places of all elements of one operand; build it once and query it often. Elements are (row, stored column) of A,
-/// (k, col) of B, (row, col) of C and D, and (thread or lane, register or column) of a move's result.
+/// (k, col) of B, (row, col) of C and D, (row, chunk) of metadata, and (thread or lane, register or column) of a move's
+/// result.
 class PlaceMap {
  public:
-  /// Throws Error if a descriptor or an address is illegal, and for A and B of an instruction that moves data.
+  /// Throws Error if a descriptor or an address is illegal, for A and B of an instruction that moves data, and for
+  /// metadata of a dense one.
   PlaceMap(const Instruction& instruction, Target target, const State& state, Role role);
 
   int rows() const { return rows_; }
@@ -61,6 +63,15 @@ class PlaceMap {
 Fragment fragment_of(const MmaSync& instruction, std::string_view operand);
 /// The same. Throws Error for an instruction that is no mma.sync.
 Fragment register_fragment_of(const Instruction& instruction, std::string_view operand);
+
+/// D of a matrix instruction, and A where the instruction can read it without shared memory: in registers or in Tensor
+/// Memory.
+struct ResultAsA {
+  std::variant<Fragment, TmemD> d = {};
+  std::variant<Fragment, TmemA> a = {};
+};
+/// Throws Error for an instruction that moves data.
+ResultAsA result_as_a(const Instruction& instruction);
 
 /// An operand in shared memory, as the instruction's descriptor places it.
 struct SmemOperand {

@@ -14,6 +14,7 @@
 #include <array>
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "bitmma/memory/map.hpp"
@@ -29,6 +30,53 @@ struct [[nodiscard]] BankUse {
 /// The bank use for the byte addresses of up to 32 threads that each access `bytes`: 1, 2, 4, 8 or 16. Throws Error for
 /// other sizes, for addresses that are negative or not aligned to `bytes`, and for more threads.
 BankUse bank_use(std::span<const int64_t> addresses, int bytes);
+
+/// One wavefront of a request: the thread whose word each bank delivers, the lowest of those that share the word; -1
+/// for an idle bank.
+struct BankWavefront {
+  int request = 0;
+  std::array<int, 32> threads = {};
+};
+/// The wavefronts of an access, in order: in each bank the words in the order in which threads name them. Throws Error
+/// like bank_use().
+std::vector<BankWavefront> bank_wavefronts(std::span<const int64_t> addresses, int bytes);
+
+/// What a warp moves between shared memory and registers.
+enum class WarpMove : uint8_t { ldmatrix_x1, ldmatrix_x2, ldmatrix_x4, b8, b16, b32, b64, b128 };
+struct WarpMoveInfo {
+  WarpMove id;
+  std::string_view name;
+  int matrices;  // of ldmatrix and stmatrix; 0 for ld.shared and st.shared
+  int bytes;     // of a thread
+};
+inline constexpr auto warp_moves = std::to_array<WarpMoveInfo>({
+    {WarpMove::ldmatrix_x1, "ldmatrix.x1", 1, 16},
+    {WarpMove::ldmatrix_x2, "ldmatrix.x2", 2, 16},
+    {WarpMove::ldmatrix_x4, "ldmatrix.x4", 4, 16},
+    {WarpMove::b8, "ld.b8", 0, 1},
+    {WarpMove::b16, "ld.b16", 0, 2},
+    {WarpMove::b32, "ld.b32", 0, 4},
+    {WarpMove::b64, "ld.b64", 0, 8},
+    {WarpMove::b128, "ld.b128", 0, 16},
+});
+
+/// The first element and the byte of every thread that supplies an address. A line is a row of a map whose columns are
+/// contiguous, or a column of a map whose rows are.
+struct [[nodiscard]] WarpAccess {
+  struct Thread {
+    int64_t row = 0, col = 0, byte = 0;
+  };
+  int bytes = 0;  // of a thread
+  bool along_rows = false;
+  std::vector<Thread> threads = {};
+
+  std::vector<int64_t> addresses() const;
+};
+/// The access of a map with the axes row, col and byte that begins at element (row, col). ldmatrix: matrix j begins 8
+/// (j % 2) lines and 16 (j / 2) bytes later, the order of the registers of A. ld: the threads follow each other along a
+/// line, and `lines` (a power of two up to 32) lines are read; 0: as few as the threads fill. Throws Error if elements
+/// do not fill the bytes of a thread in one aligned piece, or the access leaves the map.
+WarpAccess warp_access(const Map& map, WarpMove move, int64_t row, int64_t col, int lines = 0);
 
 /// One matrix of ldmatrix or stmatrix: 8 rows of 16 bytes of a map of shared memory.
 struct [[nodiscard]] MatrixBankUse {

@@ -23,6 +23,7 @@
 #include "bitmma/memory/fragment.hpp"
 #include "bitmma/memory/ldmatrix.hpp"
 #include "bitmma/memory/metadata.hpp"
+#include "bitmma/memory/metadata_order.hpp"
 #include "bitmma/memory/smem.hpp"
 #include "bitmma/memory/tmem.hpp"
 
@@ -61,6 +62,7 @@ enum class MapPicture : uint8_t {
   cells,          // lanes down, columns across: thread and register
   scales,         // 32 lanes and a column at a time: rows and block of every byte
   scale_image,    // lines of 16 bytes: rows and blocks of every four
+  metadata,       // lines of 16 bytes: rows and columns of A of every two
 };
 
 /// A stride to draw: an arrow from the first element to another one.
@@ -121,6 +123,12 @@ Map map_of(const CuteLayout& cute);
 /// row, col -> cta, lane, column, bit. Throws Error if D, or A, does not fit.
 Map map_of(const TmemD& d);
 Map map_of(const TmemA& a, int k, CodeBits code = {});
+/// row, chunk of A's columns, copy if there are several -> cta, lane, column, lowest bit of four; k is the chunk's
+/// first column. `k`: columns of A. Throws Error if it is not whole chunks, or the metadata does not fit.
+Map map_of(const TmemMetadata& metadata, int k);
+/// row, chunk -> byte, lowest bit of four in a library's order; k is the chunk's first column. Throws Error as
+/// require_legal does.
+Map map_of(const MetadataImage& image);
 /// thread, register, half -> lane, column.
 Map map_of(const LdSt& move);
 /// row, block, replica -> byte of the image in shared memory; lane, column and byte of the cell.

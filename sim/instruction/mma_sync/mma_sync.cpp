@@ -246,6 +246,11 @@ std::vector<Choice> choices(const MmaSync& instruction, Target target, const Sta
 
 Places places(const MmaSync& instruction, const State& state, Role role) {
   const Mma mma = describe(instruction);
+  if (role == Role::metadata) {
+    return [layout = layout_of_metadata(mma), selector = mma.sparsity_selector](int row, int chunk) {
+      return Place(metadata_place_of(layout, row, chunk * layout.pattern.stored_per_chunk, selector));
+    };
+  }
   const Fragment fragment = role == Role::a   ? a_fragment(instruction)
                             : role == Role::b ? b_fragment(instruction)
                                               : accumulator_fragment(instruction, instruction.d);
@@ -260,6 +265,10 @@ Places places(const MmaSync& instruction, const State& state, Role role) {
     place.bit += shift;
     return Place(place);
   };
+}
+
+ResultAsA result_as_a(const MmaSync& instruction) {
+  return {.d = accumulator_fragment(instruction, instruction.d), .a = a_fragment(instruction)};
 }
 
 std::vector<SmemOperand> smem_operands(const MmaSync&, const State&) { return {}; }

@@ -512,6 +512,11 @@ Places places(const Tcgen05Mma& instruction, const State& state, Role role) {
       return Place(map.place_of(row, col));
     };
   }
+  if (role == Role::metadata) {
+    const TmemMetadata map = metadata_in_tmem(instruction, state.word(Field::metadata_tmem));
+    const int chunk_k = sparse_pattern(map.element_bits, instruction.sparsity_version).chunk;
+    return [map, chunk_k](int row, int chunk) { return Place(map.place_of(row, chunk * chunk_k)); };
+  }
   if (role == Role::a && instruction.a_source == OperandSource::tmem) {
     const TmemA map = a_in_tmem(instruction, state.word(Field::a_tmem));
     return [map, format = mma.a, ashift = instruction.ashift](int row, int stored) {
@@ -529,6 +534,12 @@ Places places(const Tcgen05Mma& instruction, const State& state, Role role) {
     const int outer = is_a ? row : col, k = is_a ? col : row;
     return Place(smem_read(map, outer / rows, outer % rows + shift, k, bits));
   };
+}
+
+ResultAsA result_as_a(const Tcgen05Mma& instruction) {
+  const Mma mma = describe(instruction);
+  const TmemLayoutInfo& layout = layout_of(instruction);
+  return {.d = TmemD{.layout = layout, .n = mma.n}, .a = TmemA{.layout = layout, .element_bits = mma.a_container_bits}};
 }
 
 std::vector<SmemOperand> smem_operands(const Tcgen05Mma& instruction, const State& state) {

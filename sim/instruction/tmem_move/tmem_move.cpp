@@ -311,6 +311,13 @@ Places places(const TmemMove& instruction, const State&, Role) {
   };
 }
 
+ResultAsA result_as_a(const TmemMove&) {
+  throw Error({.code = ViolationCode::wrong_instruction,
+               .field = "instruction",
+               .seen = "a move",
+               .expected = "a matrix instruction"});
+}
+
 std::vector<SmemOperand> smem_operands(const TmemMove&, const State&) { return {}; }
 
 }  // namespace bitmma::family

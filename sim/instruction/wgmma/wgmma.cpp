@@ -193,6 +193,12 @@ std::vector<Violation> warnings(const Wgmma& instruction, Target, const State& s
 std::vector<Choice> choices(const Wgmma&, Target, const State*) { return {}; }
 
 Places places(const Wgmma& instruction, const State& state, Role role) {
+  if (role == Role::metadata) {
+    return [layout = metadata_layout(info(instruction.a).bits), selector = instruction.sparsity_selector](int row,
+                                                                                                          int chunk) {
+      return Place(metadata_place_of(layout, row, chunk * layout.pattern.stored_per_chunk, selector));
+    };
+  }
   const bool in_registers = role == Role::d || (role == Role::a && instruction.a_source == OperandSource::registers);
   if (in_registers) {
     return [fragment = role == Role::d ? d_fragment(instruction) : a_fragment(instruction)](int row, int col) {
@@ -205,6 +211,8 @@ Places places(const Wgmma& instruction, const State& state, Role role) {
     return Place(smem_read(map, 0, is_a ? row : col, is_a ? col : row, bits));
   };
 }
+
+ResultAsA result_as_a(const Wgmma& instruction) { return {.d = d_fragment(instruction), .a = a_fragment(instruction)}; }
 
 std::vector<SmemOperand> smem_operands(const Wgmma& instruction, const State& state) {
   std::vector<SmemOperand> operands;
