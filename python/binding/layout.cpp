@@ -2,10 +2,12 @@
 // Maps of all elements as integer arrays; decodes and encodes descriptors.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <deque>
 
 #include "binding.hpp"
 #include "bitmma/analysis/describe.hpp"
+#include "bitmma/analysis/describe_chain.hpp"
 #include "bitmma/analysis/draw.hpp"
 #include "bitmma/core/target_names.hpp"
 #include "bitmma/descriptor/instruction_descriptor.hpp"
@@ -19,6 +21,8 @@
 #include "bitmma/layout/scale_image.hpp"
 #include "bitmma/memory/bank_conflicts.hpp"
 #include "bitmma/memory/map.hpp"
+#include "bitmma/memory/metadata_order.hpp"
+#include "bitmma/memory/sparse_matrix.hpp"
 #include "bitmma/memory/tma.hpp"
 
 namespace bitmma::python {
@@ -72,6 +76,30 @@ Major parse_major(std::string_view name) {
 void require_element_bits(int bits) {
   if (bits == 1 || bits == 4 || bits == 6 || bits == 8 || bits == 16 || bits == 32) return;
   throw Error({.field = "element_bits", .seen = std::to_string(bits), .legal = {"1", "4", "6", "8", "16", "32"}});
+}
+
+MetadataImage metadata_image(int64_t rows, int64_t cols, std::string_view order, int element_bits, int64_t tile_k) {
+  return {
+      .order = metadata_order_named(order), .element_bits = element_bits, .rows = rows, .cols = cols, .tile_k = tile_k};
+}
+
+/// The image of [rows, chunks] nibbles, one a byte.
+MetadataImage image_of_nibbles(const Buffer& nibbles, std::string_view order, int element_bits, int64_t tile_k) {
+  if (nibbles.rank() != 2 || nibbles.item_bytes() != 1) {
+    throw Error({.code = ViolationCode::wrong_shape,
+                 .field = "metadata",
+                 .seen = nibbles.shape(),
+                 .expected = "uint8 [rows, chunks], four bits each"});
+  }
+  return metadata_image(nibbles.extent(0), nibbles.extent(1) * sparse_pattern(element_bits).chunk, order, element_bits,
+                        tile_k);
+}
+
+nb::object bytes_array(const std::vector<uint8_t>& bytes) {
+  nb::object array = numpy_array({static_cast<int64_t>(bytes.size())}, "uint8");
+  const Buffer to(array, "bytes", true);
+  std::ranges::copy(bytes, static_cast<uint8_t*>(to.data()));
+  return array;
 }
 
 SmemMatrix smem_matrix(uint64_t word, int rows, int cols, int element_bits, std::string_view major,
@@ -180,6 +208,53 @@ void bind_layout(nb::module_& module) {
              [](std::string_view shape, int num, bool pack_16b) { return map_of(ldst_of(shape, num, pack_16b)); });
   module.def("ldmatrix_map", [](int count, bool transposed, bool store) {
     return map_of(LdMatrix{.count = count, .transposed = transposed, .store = store});
+  });
+  module.def("matrix_move_map", [](std::string_view text) {
+    const LdMatrix move = parse_ldmatrix(text);
+    return nb::make_tuple(map_of(move), move.registers(), move.element_bits());
+  });
+  module.def("tmem_metadata_map",
+             [](int m, int k, int element_bits, int selector, int cta_group, bool ws, uint32_t address) {
+               return map_of(TmemMetadata{.layout = find_tmem_layout(m, cta_group, ws, true),
+                                          .element_bits = element_bits,
+                                          .address = decode_tmem_address(address),
+                                          .selector = selector,
+                                          .k = k},
+                             k);
+             });
+  module.def("metadata_map", [](int64_t rows, int64_t cols, std::string_view order, int element_bits, int64_t tile_k) {
+    const MetadataImage image = metadata_image(rows, cols, order, element_bits, tile_k);
+    return nb::make_tuple(map_of(image), image.bytes(), places_of_metadata(image).is_one_to_one());
+  });
+  module.def("pack_metadata", [](nb::handle nibbles, std::string_view order, int element_bits, int64_t tile_k) {
+    const Buffer codes(nibbles, "metadata");
+    const MetadataImage image = image_of_nibbles(codes, order, element_bits, tile_k);
+    const auto* data = static_cast<const uint8_t*>(codes.data());
+    return bytes_array(pack_metadata(image, std::span(data, static_cast<size_t>(codes.bytes()))));
+  });
+  module.def("unpack_metadata", [](nb::handle packed, int64_t rows, int64_t cols, std::string_view order,
+                                   int element_bits, int64_t tile_k) {
+    const Buffer bytes(packed, "metadata");
+    const MetadataImage image = metadata_image(rows, cols, order, element_bits, tile_k);
+    const auto* data = static_cast<const uint8_t*>(bytes.data());
+    return bytes_array(unpack_metadata(image, std::span(data, static_cast<size_t>(bytes.bytes()))));
+  });
+  module.def("prune", [](nb::handle a, std::string_view pattern) {
+    return array_of(prune(required_matrix_in(a, "a"), sparse_pattern_named(pattern)));
+  });
+  module.def("compress", [](nb::handle a, std::string_view pattern, std::string_view fill) {
+    const CompressedMatrix compressed =
+        compress(required_matrix_in(a, "a"), sparse_pattern_named(pattern), sparse_fill_named(fill));
+    return nb::make_tuple(array_of(compressed.stored), bytes_array(compressed.nibbles));
+  });
+  module.def("decompress", [](nb::handle stored, nb::handle nibbles, std::string_view pattern) {
+    const Buffer codes(nibbles, "metadata");
+    const auto* data = static_cast<const uint8_t*>(codes.data());
+    return array_of(decompress(required_matrix_in(stored, "values"),
+                               std::span(data, static_cast<size_t>(codes.bytes())), sparse_pattern_named(pattern)));
+  });
+  module.def("chain", [](const BoundInstruction& first, const BoundInstruction& second) {
+    return from_report(describe_chain(first.value, second.value).report);
   });
   module.def("scale_map", [](int64_t rows, int64_t blocks) {
     const ScaleImage image{.rows = rows, .blocks = blocks};

@@ -16,6 +16,7 @@ Start from what you have:
     a vector file       read, write, verify, golden
     wrong bits          explain, diagnose, lint, bitmma.testing: assertions that report which bits differ, and why
     block scales        tiled, tile: cuBLAS's tiles of 128 x 4
+    a sparse A          prune_2_4, compress, decompress: CUTLASS's and PyTorch's stored form and metadata
     one function        bitmma.math: ex2, rcp, rsqrt, sin, tanh, fma, ... as the GPU computes them, C's expf as compiled
     one conversion      cvt: between floating-point formats and integers, by its PTX name
     a PTX kernel        kernel, tensor_map: run it on NumPy's or torch's memory, with the GPU's bits
@@ -62,6 +63,7 @@ from ._module import Memory, PtxModule
 from ._product import Product, read_product
 from ._quantize import Quantized, quantize, quantize_recipes, quantized_gemm
 from ._replay import CapturesCompared, Replay, Verdict, compare_captures, replay
+from ._sparse import Compressed, compress, decompress, prune_2_4
 from ._vectors import (
     Comparison,
     Diagnosis,
@@ -86,6 +88,7 @@ __all__ = [
     "CatalogueEntry",
     "Codes",
     "Comparison",
+    "Compressed",
     "Diagnosis",
     "Error",
     "Evidence",
@@ -118,10 +121,12 @@ __all__ = [
     "codes",
     "compare",
     "compare_captures",
+    "compress",
     "cvt",
     "datasets",
     "decode",
     "decode_ptx",
+    "decompress",
     "diagnose",
     "dtype_of",
     "encode",
@@ -148,6 +153,7 @@ __all__ = [
     "mma",
     "mma_sync",
     "operators",
+    "prune_2_4",
     "quantize",
     "quantize_recipes",
     "quantized_gemm",

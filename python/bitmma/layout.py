@@ -47,6 +47,9 @@ class Places:
     """The letter that PTX gives to the data path layout of Tensor Memory."""
     bytes: int
     """The size of an image."""
+    k: np.ndarray
+    one_to_one: bool
+    row_bit: np.ndarray
 
     def __init__(self, cute: str, arrays: dict[str, np.ndarray], index: tuple[tuple[str, int, int], ...], **facts: Any):
         vars(self).update(arrays, cute=cute, **facts)
@@ -197,6 +200,69 @@ def ldmatrix(count: int = 4, *, transposed: bool = False, store: bool = False) -
     return _in_registers("", _core.ldmatrix_map(count, transposed, store).arrays(), 32, count, 16)
 
 
+@public(instruction=_text)
+def matrix_move(instruction: str) -> Places:
+    """ldmatrix and stmatrix of any shape, by the PTX mnemonic: arrays [matrices, rows, columns] of registers; rows are
+    those of 16 bytes in memory.
+
+    >>> matrix_move("ldmatrix.sync.aligned.m8n16.x1.shared.b8x16.b4x16_p64").thread[0, 0, 5]
+    np.int64(1)
+    """
+    places, registers, bits = _core.matrix_move_map(instruction)
+    return _in_registers("", places.arrays(), 32, registers, bits)
+
+
+@public(order=_text, tile_k=count_of)
+def metadata(rows: int, cols: int, *, order: str = "sm80", element_bits: int = 16, tile_k: int = 128) -> Places:
+    """The metadata of a whole sparse A of `rows` x `cols` elements in memory, [rows, chunks]: "sm80" (CUTLASS's
+    reorder_meta, as PyTorch stores it), "sm90", "sm100" (CUTLASS's TensorEAtom) or "row-major". `byte` and `bit` are
+    those of the lowest of four bits, `k` is the chunk's first column, `one_to_one` says whether each chunk has a place
+    of its own.
+
+    >>> metadata(64, 128, order="sm90").byte[9, 5]
+    np.int64(146)
+    """
+    places, size, one_to_one = _core.metadata_map(rows, cols, order, element_bits, tile_k)
+    index = (("byte", 1, size), ("bit", 4, 2))
+    return Places(places.cute, places.arrays(), index, bytes=size, one_to_one=one_to_one)._of(places)
+
+
+@public(selector=count_of)
+def tmem_metadata(
+    m: int,
+    k: int = 32,
+    *,
+    element_bits: int = 16,
+    selector: int = 0,
+    cta_group: int = 1,
+    ws: bool = False,
+    address: int = 0,
+    copy: int = 0,
+) -> Places:
+    """The metadata of a sparse A of a tcgen05.mma in Tensor Memory, [M, chunks of K]. `selector` is the sparsity
+    selector of the instruction descriptor; `copy` as in `tmem_a`."""
+    arrays = _core.tmem_metadata_map(m, k, element_bits, selector, cta_group, ws, address).arrays()
+    copies = arrays["lane"].shape[2] if arrays["lane"].ndim == 3 else 1
+    if not 0 <= copy < copies:
+        raise refuse("copy", str(copy), f"0..{copies - 1}")
+    of_copy = {name: array[:, :, copy] if array.ndim == 3 else array for name, array in arrays.items()}
+    return Places("", of_copy, (*_CELL, ("bit", 4, 8)), layout="")
+
+
+@public(first=instruction_of, second=instruction_of)
+def chain(first: str | Instruction, second: str | Instruction) -> dict[str, Any]:
+    """D of one instruction as A of the next, as P in attention: a dict with "keeps_order", the order "column_of_k" in
+    which A's k takes D's columns if every thread keeps its own elements (None if it cannot), the D elements of each of
+    A's "registers", and how many elements are "exchanged" if k keeps its order.
+
+    >>> mma = "wgmma.mma_async.sync.aligned.m64n64k32.f32.e4m3.e4m3"
+    >>> chain(mma, mma)["column_of_k"][:8]
+    [0, 1, 8, 9, 2, 3, 10, 11]
+    """
+    result: dict[str, Any] = _core.chain(first, second)
+    return result
+
+
 @public
 def scales(rows: int, blocks: int) -> Places:
     """Block scales in the image of CUTLASS and cuBLAS: tiles of 128 rows and 4 blocks."""
@@ -295,11 +361,14 @@ __all__ = [
     "Places",
     "algebra",
     "bank_conflicts",
+    "chain",
     "cute",
     "fragment",
     "fragment_svg",
     "ldmatrix",
     "ldst",
+    "matrix_move",
+    "metadata",
     "offsets",
     "operand",
     "scales",
@@ -308,6 +377,7 @@ __all__ = [
     "tma",
     "tmem",
     "tmem_a",
+    "tmem_metadata",
 ]
 
 

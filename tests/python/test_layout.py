@@ -146,3 +146,75 @@ def test_tma_and_bank_conflicts():
     assert (layout.tma(64, 64).byte == linear ^ (linear >> 7 & 7) << 4).all()
     assert (layout.tma(64, 64, swizzle="none").byte == linear).all()
     assert layout.bank_conflicts(128 * np.arange(8), 16)[:2] == (8, 1)
+
+
+def test_metadata_in_memory_is_pytorchs_order() -> None:
+    def offsets_of_pytorch(m: int, columns: int, word_bytes: int) -> np.ndarray:
+        """torch/sparse/_semi_structured_conversions.py, _calculate_meta_reordering_scatter_offsets, in words."""
+        rows, cols = np.mgrid[0:m, 0:columns]
+        group, interweave = (32, 4) if word_bytes == 2 else (16, 2)
+        rows = rows // group * group + rows % 8 * interweave + rows % group // 8
+        top_right = (rows % 2 == 0) & (cols % 2 == 1)
+        bottom_left = (rows % 2 == 1) & (cols % 2 == 0)
+        rows, cols = rows + top_right - bottom_left, cols - top_right + bottom_left
+        return cols // 2 * m * 2 + rows * 2 + cols % 2
+
+    for bits, word_bytes, cols in ((16, 2, 128), (8, 4, 256), (32, 2, 64)):
+        places = bitmma.layout.metadata(64, cols, order="sm80", element_bits=bits)
+        assert places.one_to_one
+        per_word = 2 * word_bytes
+        words = offsets_of_pytorch(64, places.byte.shape[1] // per_word, word_bytes)
+        expected = np.repeat(words * 8 * word_bytes, per_word, 1) + np.tile(4 * np.arange(per_word), words.shape[1])
+        assert (8 * places.byte + places.bit == expected).all()
+        assert (places.back()[places.byte[37, 5], places.bit[37, 5] // 4] == [37, 5]).all()
+    assert not bitmma.layout.metadata(48, 128).one_to_one
+
+
+def test_sparse_matrices_compress_and_return() -> None:
+    random = np.random.default_rng(2)
+    for dtype, pattern in ((np.float16, "2:4"), (np.float32, "1:2"), (np.int8, "2:4")):
+        dense = (random.standard_normal((64, 128)) * 9).astype(dtype)
+        pruned = bitmma.prune_2_4(dense)
+        chunk = 2 if pattern == "1:2" else 4
+        kept = np.sort(np.abs(dense.astype(np.float64)).reshape(-1, chunk), 1)[:, chunk // 2 :]
+        assert np.abs(pruned.astype(np.float64)).sum() == kept.sum()
+        for fill in ("cutlass", "pytorch", "lowest"):
+            compressed = bitmma.compress(pruned, fill=fill)
+            assert compressed.pattern == pattern and compressed.values.dtype == dtype
+            assert compressed.values.shape == (64, 64)
+            assert (bitmma.decompress(compressed.values, compressed.metadata) == pruned).all()
+            for order in ("sm80", "sm90", "sm100", "row-major"):
+                image = compressed.packed(order)
+                assert (bitmma.decompress(compressed.values, image, order=order) == pruned).all()
+    codes = bitmma.codes(random.integers(0, 16, (16, 64)).astype(np.uint8), "e2m1")
+    pairs = bitmma.prune_2_4(codes)
+    stored = bitmma.compress(pairs)
+    assert stored.pattern == "4:8" and stored.values.format == "e2m1"
+    assert (bitmma.decompress(*stored[:2]).array == pairs.array).all()
+    with pytest.raises(bitmma.Error, match="prune"):
+        bitmma.compress(np.ones((1, 4), np.float16))
+    with pytest.raises(bitmma.Error, match="metadata"):
+        compressed._replace(metadata=np.zeros(4, np.uint8)).packed()
+
+
+def test_compressed_matrices_are_operands_of_mma() -> None:
+    random = np.random.default_rng(3)
+    a = bitmma.prune_2_4(random.integers(-4, 5, (16, 32)).astype(np.float16))
+    b = random.integers(-4, 5, (32, 8)).astype(np.float16)
+    values, metadata, _ = bitmma.compress(a)
+    sparse = "mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32"
+    assert (bitmma.mma(sparse, values, b, metadata=metadata) == a.astype(np.float32) @ b.astype(np.float32)).all()
+
+
+def test_chains_and_moves_of_bytes() -> None:
+    fp8 = "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32"
+    chain = bitmma.layout.chain(fp8, fp8)
+    assert chain["cute"] == "(2,2,4,2):(1,8,2,16)" and not chain["keeps_order"]
+    assert chain["registers"][0]["elements"] == ["d0.0", "d0.1", "d1.0", "d1.1"]
+    f16 = "tcgen05.mma.cta_group::1.kind::f16"
+    assert bitmma.layout.chain(f16, f16)["lanes_agree"]
+    move = bitmma.layout.matrix_move("ldmatrix.sync.aligned.m16n16.x2.trans.shared.b8x16.b6x16_p32")
+    assert move.registers == 4 and move.thread.shape == (2, 16, 16) and move.row_bit[0, 0, 5] == 30
+    assert (move.back()[move.thread[1, 3, 9], move.register[1, 3, 9], move.bit[1, 3, 9] // 8] == [1, 3, 9]).all()
+    selected = bitmma.layout.tmem_metadata(128, selector=1)
+    assert (selected.column == 1).all() and selected.lane[17, 5] == 25

@@ -281,3 +281,22 @@ def test_optimizers_agree_in_every_bit(monkeypatch):
             assert mine == check.base64.b64decode(recorded["words"]), call
         count += 1
     assert count >= 40
+
+
+def test_compressed_matrices_are_those_of_semi_structured_tensors():
+    from torch.sparse._semi_structured_conversions import (
+        sparse_semi_structured_from_dense_cutlass,
+        sparse_semi_structured_to_dense_cutlass,
+    )
+
+    random = np.random.default_rng(4)
+    for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.int8):
+        dense = torch.from_numpy((random.standard_normal((64, 128)) * 9).round().astype(np.float32)).to(dtype)
+        pruned = bitmma.prune_2_4(dense)
+        pruned[random.random((64, 128)) < 0.3] = 0  # chunks with one element and with none
+        values, meta = sparse_semi_structured_from_dense_cutlass(pruned)
+        compressed = bitmma.compress(pruned, fill="pytorch")
+        assert torch.equal(compressed.values, values)
+        assert (compressed.packed("sm80") == meta.numpy().reshape(-1).view(np.uint8)).all()
+        assert torch.equal(bitmma.decompress(values, meta, order="sm80"), pruned)
+        assert torch.equal(sparse_semi_structured_to_dense_cutlass(values, meta), pruned)
