@@ -336,6 +336,7 @@ def calls(watch, tmp_path, environment=None):
     yield of("smem_svg", layout.smem_svg, 0x4000004000010000, 64, 16)
     yield of("tmem", layout.tmem, 128, 8)
     yield of("tmem_a", layout.tmem_a, 128, 16)
+    yield of("tmem_metadata", layout.tmem_metadata, 128)
     for name in ("ex2", "lg2", "sin", "cos", "tanh", "rcp", "rsqrt", "sqrt"):
         yield name, lambda instruction=name: call(instruction, getattr(math, instruction), words, threads=2)
     for name in ("add", "sub", "mul", "div"):
