@@ -31,16 +31,16 @@ class Compressed(NamedTuple):
         "row-major". `tile_k`: for sm90, K of the kernel's tile. Raises Error for sizes that the order does not map
         one-to-one."""
         packed = _core.pack_metadata(
-            np.ascontiguousarray(self.metadata), order, _container_bits(self.pattern, self), tile_k
+            np.ascontiguousarray(self.metadata), order, _container_bits(self.pattern, self.values), tile_k
         )
         return cast(np.ndarray, packed)
 
 
-def _container_bits(pattern: str, compressed: Compressed) -> int:
+def _container_bits(pattern: str, values: Any) -> int:
     """The width whose orders hold this pattern: 2:4 of 8 and of 16 bits differ."""
     if pattern != "2:4":
         return 32 if pattern == "1:2" else 4
-    format, _ = matrix(compressed.values, "values")
+    format, _ = matrix(values, "values")
     return 8 if dtype_of(format).itemsize == 1 else 16
 
 
@@ -120,13 +120,12 @@ def decompress(
     pattern = _pattern_of(format, pattern)
     nibbles: Any = np.ascontiguousarray(to_numpy(metadata, "metadata"))
     if order is not None:
-        compressed = Compressed(values, nibbles, pattern)
         nibbles = _core.unpack_metadata(
             nibbles.reshape(-1).view(np.uint8),
             raw.shape[0],
             2 * raw.shape[1],
             order,
-            _container_bits(pattern, compressed),
+            _container_bits(pattern, values),
             tile_k,
         )
     elif nibbles.dtype != np.uint8:

@@ -48,8 +48,11 @@ class Places:
     bytes: int
     """The size of an image."""
     k: np.ndarray
+    """Of metadata: the first column of A of each chunk."""
     one_to_one: bool
+    """Of metadata in memory: whether each chunk has a place of its own."""
     row_bit: np.ndarray
+    """Of ldmatrix that unpacks codes: the lowest bit of each code in its row in memory."""
 
     def __init__(self, cute: str, arrays: dict[str, np.ndarray], index: tuple[tuple[str, int, int], ...], **facts: Any):
         vars(self).update(arrays, cute=cute, **facts)

@@ -23,7 +23,7 @@ std::string name_of(const FragmentChain& chain, const ChainElement& element) {
                                  : fmt::format("d{}.{}", element.instruction, element.element);
 }
 
-/// The permutation as a layout k -> column, "(2,4,2):(1,2,8)"; empty if it is none.
+/// The order of columns as a layout k -> column, "(2,4,2):(1,2,8)". If no layout has this order, the text is empty.
 std::string cute_of(const std::vector<int>& columns) {
   std::vector<int64_t> shape, stride;
   const auto at = [&](size_t i) { return int64_t{columns[i]}; };

@@ -234,7 +234,7 @@ LayoutComparison compare(const TmaTile& tile, const SmemMatrix& matrix) {
 
 LayoutComparison describe_places(const MetadataImage& image) {
   const MetadataPlaces places = places_of_metadata(image);
-  const MetadataOrderInfo& order = *std::ranges::find(metadata_orders, image.order, &MetadataOrderInfo::id);
+  const MetadataOrderInfo& order = info(image.order);
   const bool is_good = places.is_one_to_one();
   Report report{{"order", order.name},     {"element_bits", image.element_bits},
                 {"rows", image.rows},      {"cols", image.cols},
@@ -261,9 +261,9 @@ LayoutComparison describe_places(const MetadataImage& image) {
       "first: row {}, chunk {} at byte {}, bit {}{}", first.row, first.chunk, first.bit / 8, first.bit % 8,
       is_outside ? ", outside" : fmt::format(", where row {}, chunk {} is too", first.other_row, first.other_chunk)));
   if (image.order == MetadataOrder::sm80) {
-    const int word_bits = image.element_bits >= 16 ? 16 : 32;
-    report.add_text(fmt::format("reorder_meta needs rows in multiples of {} and columns in multiples of {}",
-                                word_bits == 16 ? 32 : 16, word_bits / 2 * image.pattern().chunk));
+    const Sm80Steps steps = sm80_steps(image.element_bits);
+    report.add_text(fmt::format("reorder_meta needs rows in multiples of {} and columns in multiples of {}", steps.rows,
+                                steps.cols));
   }
   return {.is_same = false, .report = std::move(report)};
 }

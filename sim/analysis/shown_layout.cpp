@@ -273,7 +273,7 @@ ShownLayout shown_layout(const ScalesRequest& request) {
 ShownLayout shown_layout(const MetadataImage& image) {
   require_legal(image);
   ShownLayout shown{.map = map_of(image)};
-  const MetadataOrderInfo& order = *std::ranges::find(metadata_orders, image.order, &MetadataOrderInfo::id);
+  const MetadataOrderInfo& order = info(image.order);
   const SparsePattern& pattern = image.pattern();
   shown.map.title = fmt::format("metadata of a sparse A of {} x {} elements of {} bits, order {}: {} bytes", image.rows,
                                 image.cols, image.element_bits, order.name, image.bytes());

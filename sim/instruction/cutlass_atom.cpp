@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "bitmma/core/error.hpp"
+#include "bitmma/instruction/statement.hpp"
 #include "text/words.hpp"
 
 namespace bitmma {
@@ -772,5 +773,9 @@ CutlassAtom read_cutlass_atom(std::string_view name) {
 }
 
 Instruction parse_cutlass_atom(std::string_view name) { return read_cutlass_atom(name).instruction; }
+
+Instruction parse_mnemonic_or_atom(std::string_view text) {
+  return looks_like_cutlass_atom(text) ? parse_cutlass_atom(text) : parse_instruction(text);
+}
 
 }  // namespace bitmma

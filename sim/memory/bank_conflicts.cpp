@@ -7,8 +7,6 @@
 #include <optional>
 #include <set>
 
-#include "bitmma/core/table.hpp"
-
 namespace bitmma {
 
 namespace {
@@ -59,22 +57,16 @@ std::vector<BankWavefront> bank_wavefronts(std::span<const int64_t> addresses, i
 }
 
 BankUse bank_use(std::span<const int64_t> addresses, int bytes) {
-  BankUse use;
-  std::array<int, banks> words = {};
-  int of_request = 0;
-  const auto end_request = [&] {
-    if (of_request == 0) return;
-    ++use.requests;
-    if (of_request > *std::ranges::max_element(use.words)) use.words = words;
-    words = {}, of_request = 0;
-  };
-  for (const BankWavefront& wavefront : bank_wavefronts(addresses, bytes)) {
-    if (wavefront.request == use.requests + 1) end_request();
-    ++use.wavefronts, ++of_request;
-    for (size_t bank = 0; bank < words.size(); ++bank) words[bank] += wavefront.threads[bank] >= 0;
+  const std::vector<BankWavefront> wavefronts = bank_wavefronts(addresses, bytes);
+  std::vector<std::array<int, banks>> words(static_cast<size_t>(wavefronts.back().request) + 1);
+  for (const BankWavefront& wavefront : wavefronts) {
+    std::array<int, banks>& of_request = words[static_cast<size_t>(wavefront.request)];
+    for (size_t bank = 0; bank < banks; ++bank) of_request[bank] += wavefront.threads[bank] >= 0;
   }
-  end_request();
-  return use;
+  const auto most = [](const std::array<int, banks>& of_request) { return *std::ranges::max_element(of_request); };
+  return {.requests = static_cast<int>(words.size()),
+          .wavefronts = static_cast<int>(wavefronts.size()),
+          .words = *std::ranges::max_element(words, {}, most)};
 }
 
 std::vector<int64_t> WarpAccess::addresses() const {

@@ -2,11 +2,12 @@
 #include "bitmma/memory/metadata_order.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 
+#include "bitmma/core/bits.hpp"
 #include "bitmma/core/text.hpp"
+#include "bitmma/layout/layout.hpp"
 
 namespace bitmma {
 namespace {
@@ -14,10 +15,7 @@ namespace {
 constexpr int chunk_bits = 4;
 constexpr int64_t most_chunks = int64_t{1} << 26;
 
-/// `value` rounded up to a multiple of `step`.
-int64_t whole_atoms(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
-
-/// OrderWords of metadata in sm80's order, and the rows of a group that reorder_meta exchanges.
+/// The words of metadata in sm80's order, and the rows of a group that reorder_meta exchanges.
 struct OrderWords {
   int bits, group, interweave;
 
@@ -26,33 +24,15 @@ struct OrderWords {
   int64_t cols(const SparsePattern& pattern) const { return int64_t{bits / chunk_bits} * pattern.chunk; }
 };
 
-struct AtomMode {
-  int64_t extent, stride;
-};
-using AtomModes = std::vector<AtomMode>;
-
-int64_t extent_of(const AtomModes& modes) {
+int64_t extent_of(const LayoutMode& mode) {
   int64_t extent = 1;
-  for (const AtomMode& mode : modes) extent *= mode.extent;
+  for (const LayoutDigit& digit : mode) extent *= digit.extent;
   return extent;
 }
 
-int64_t offset_in(const AtomModes& modes, int64_t index) {
-  int64_t offset = 0;
-  for (const AtomMode& mode : modes) offset += index % mode.extent * mode.stride, index /= mode.extent;
-  return offset;
-}
-
 /// The atom of CUTLASS, in elements of A. Atoms follow each other along M first.
-struct Atom {
-  AtomModes rows, cols;
-
-  int64_t row_count() const { return extent_of(rows); }
-  int64_t col_count() const { return extent_of(cols); }
-};
-
 /// sm90: Step <<3,1,5>, <0,4,2>> orders the modes of Shape <<8,2,4>, <k,2,NumK>>. k is a word of 16 bits.
-Atom atom_of(const MetadataImage& image) {
+Layout atom_of(const MetadataImage& image) {
   const int bits = image.element_bits;
   if (image.order == MetadataOrder::sm100) {
     if (bits == 4) return {{{128, 256}}, {{256, 1}}};
@@ -75,8 +55,9 @@ class ChunkPlaces {
       : image_(image), words_(image.element_bits), chunk_(image.pattern().chunk) {
     row_bytes_ = (image.chunks() + 1) / 2;
     if (!has_atom(image.order)) return;
-    atom_ = atom_of(image);
-    m_ = atom_.row_count(), k_ = atom_.col_count(), column_of_atoms_ = whole_atoms(image.rows, m_) * k_;
+    const Layout atom = atom_of(image);
+    m_ = extent_of(atom.row), k_ = extent_of(atom.col), column_of_atoms_ = round_up(image.rows, m_) * k_;
+    row_offsets_ = offsets_of(atom.row, m_), col_offsets_ = offsets_of(atom.col, k_);
   }
 
   int64_t bit_of(int64_t row, int64_t chunk) const {
@@ -86,8 +67,8 @@ class ChunkPlaces {
       return words_.bits * word_of_sm80(row, chunk / per_word) + chunk_bits * (chunk % per_word);
     }
     const int64_t col = chunk * chunk_;
-    const int64_t offset = offset_in(atom_.rows, row % m_) + offset_in(atom_.cols, col % k_) + row / m_ * m_ * k_ +
-                           col / k_ * column_of_atoms_;
+    const int64_t offset = row_offsets_[static_cast<size_t>(row % m_)] + col_offsets_[static_cast<size_t>(col % k_)] +
+                           row / m_ * m_ * k_ + col / k_ * column_of_atoms_;
     return offset / chunk_ * chunk_bits;
   }
 
@@ -103,7 +84,7 @@ class ChunkPlaces {
   const MetadataImage& image_;
   OrderWords words_;
   int64_t chunk_, row_bytes_ = 0;
-  Atom atom_ = {};
+  std::vector<int64_t> row_offsets_ = {}, col_offsets_ = {};  // in an atom of m_ rows and k_ columns
   int64_t m_ = 0, k_ = 0, column_of_atoms_ = 0;
 };
 
@@ -118,15 +99,20 @@ void require_count(std::string_view field, size_t seen, int64_t expected) {
 void require_one_to_one(const MetadataImage& image) {
   const MetadataPlaces places = places_of_metadata(image);
   if (places.is_one_to_one()) return;
-  const OrderWords words(image.element_bits);
+  const Sm80Steps steps = sm80_steps(image.element_bits);
   throw Error({.field = "rows, cols",
                .seen = fmt::format("{}, {}", image.rows, image.cols),
-               .expected = fmt::format("multiples of {} and {}", words.group, 2 * words.cols(image.pattern())),
+               .expected = fmt::format("multiples of {} and {}", steps.rows, steps.cols),
                .fix = "reorder_meta maps others to places that chunks share, or outside",
                .source = "CUTLASS, host_reorder.h"});
 }
 
 }  // namespace
+
+Sm80Steps sm80_steps(int element_bits) {
+  const OrderWords words(element_bits);
+  return {.rows = words.group, .cols = 2 * words.cols(sparse_pattern(element_bits))};
+}
 
 MetadataOrder metadata_order_named(std::string_view name) {
   const auto row = std::ranges::find(metadata_orders, name, &MetadataOrderInfo::name);
@@ -169,8 +155,8 @@ void require_legal(const MetadataImage& image) {
 int64_t MetadataImage::bytes() const {
   require_legal(*this);
   if (!has_atom(order)) return order == MetadataOrder::sm80 ? rows * chunks() / 2 : rows * ((chunks() + 1) / 2);
-  const Atom atom = atom_of(*this);
-  return whole_atoms(rows, atom.row_count()) * whole_atoms(cols, atom.col_count()) / pattern().chunk * chunk_bits / 8;
+  const Layout atom = atom_of(*this);
+  return round_up(rows, extent_of(atom.row)) * round_up(cols, extent_of(atom.col)) / pattern().chunk * chunk_bits / 8;
 }
 
 int64_t MetadataImage::bit_of(int64_t row, int64_t chunk) const {
@@ -187,18 +173,12 @@ std::string print_cute(const MetadataImage& image) {
   require_legal(image);
   if (image.order == MetadataOrder::sm80) return "";
   if (image.order == MetadataOrder::row_major)
-    return fmt::format("({},{}):({},1)", image.rows, image.cols, whole_atoms(image.cols, 2 * image.pattern().chunk));
-  Atom atom = atom_of(image);
-  const int64_t m = atom.row_count(), k = atom.col_count();
-  atom.rows.push_back({whole_atoms(image.rows, m) / m, m * k});
-  atom.cols.push_back({whole_atoms(image.cols, k) / k, whole_atoms(image.rows, m) * k});
-  const auto list = [](const AtomModes& modes, int64_t AtomMode::*field) {
-    std::vector<int64_t> numbers;
-    for (const AtomMode& mode : modes) numbers.push_back(mode.*field);
-    return fmt::format("({})", fmt::join(numbers, ","));
-  };
-  return fmt::format("({},{}):({},{})", list(atom.rows, &AtomMode::extent), list(atom.cols, &AtomMode::extent),
-                     list(atom.rows, &AtomMode::stride), list(atom.cols, &AtomMode::stride));
+    return fmt::format("({},{}):({},1)", image.rows, image.cols, round_up(image.cols, 2 * image.pattern().chunk));
+  Layout layout = atom_of(image);
+  const int64_t m = extent_of(layout.row), k = extent_of(layout.col);
+  layout.row.push_back({.extent = ceil_div(image.rows, m), .stride = m * k});
+  layout.col.push_back({.extent = ceil_div(image.cols, k), .stride = round_up(image.rows, m) * k});
+  return print(layout);
 }
 
 MetadataPlaces places_of_metadata(const MetadataImage& image) {

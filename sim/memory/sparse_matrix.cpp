@@ -47,29 +47,6 @@ bool fill_positions(std::vector<int>& kept, int units, int kept_units, SparseFil
   return false;
 }
 
-}  // namespace
-
-SparseFill sparse_fill_named(std::string_view name) {
-  const auto row = std::ranges::find(sparse_fills, name, &SparseFillInfo::name);
-  if (row != sparse_fills.end()) return row->id;
-  throw Error({.code = ViolationCode::unknown_name,
-               .field = "fill",
-               .seen = std::string(name),
-               .legal = row_names(sparse_fills)});
-}
-
-const SparsePattern& sparse_pattern_named(std::string_view name) {
-  if (name == "1:2") return one_of_two;
-  if (name == "2:4") return two_of_four;
-  if (name == "4:8") return two_pairs_of_eight;
-  throw Error({.code = ViolationCode::unknown_name,
-               .field = "pattern",
-               .seen = std::string(name),
-               .legal = {"1:2", "2:4", "4:8"}});
-}
-
-namespace {
-
 BITMMA_IN_ENVIRONMENT Matrix pruned_to(const Matrix& logical, const SparsePattern& pattern) {
   const int units = pattern.chunk / pattern.unit, kept_units = pattern.stored_per_chunk / pattern.unit;
   const std::vector<float> values = to_floats(logical);
@@ -96,6 +73,25 @@ BITMMA_IN_ENVIRONMENT Matrix pruned_to(const Matrix& logical, const SparsePatter
 }
 
 }  // namespace
+
+SparseFill sparse_fill_named(std::string_view name) {
+  const auto row = std::ranges::find(sparse_fills, name, &SparseFillInfo::name);
+  if (row != sparse_fills.end()) return row->id;
+  throw Error({.code = ViolationCode::unknown_name,
+               .field = "fill",
+               .seen = std::string(name),
+               .legal = row_names(sparse_fills)});
+}
+
+const SparsePattern& sparse_pattern_named(std::string_view name) {
+  if (name == "1:2") return one_of_two;
+  if (name == "2:4") return two_of_four;
+  if (name == "4:8") return two_pairs_of_eight;
+  throw Error({.code = ViolationCode::unknown_name,
+               .field = "pattern",
+               .seen = std::string(name),
+               .legal = {"1:2", "2:4", "4:8"}});
+}
 
 Matrix prune(const Matrix& logical, const SparsePattern& pattern) {
   require_chunks(logical, pattern.chunk);

@@ -2,7 +2,6 @@
 #include "bitmma/analysis/describe_chain.hpp"
 #include "bitmma/instruction/cutlass_atom.hpp"
 #include "bitmma/instruction/make_instruction.hpp"
-#include "bitmma/instruction/statement.hpp"
 #include "flags.hpp"
 #include "layout.hpp"
 #include "output.hpp"
@@ -16,10 +15,6 @@ struct ChainFlags {
   Flag<bool> json = false;
 };
 
-Instruction parse(const std::string& text) {
-  return looks_like_cutlass_atom(text) ? parse_cutlass_atom(text) : parse_instruction(text);
-}
-
 /// M and N, which the mnemonic of a tcgen05.mma lacks.
 Instruction with_shape(const Instruction& instruction, std::optional<int> m, std::optional<int> n) {
   std::vector<NamedValue> fields;
@@ -29,8 +24,9 @@ Instruction with_shape(const Instruction& instruction, std::optional<int> m, std
 }
 
 void run_chain(Context& context, const ChainFlags& flags) {
-  const ChainReport chain = describe_chain(with_shape(parse(flags.first), flags.m, flags.n),
-                                           with_shape(parse(flags.second), flags.m, std::nullopt));
+  const ChainReport chain =
+      describe_chain(with_shape(parse_mnemonic_or_atom(flags.first.get()), flags.m, flags.n),
+                     with_shape(parse_mnemonic_or_atom(flags.second.get()), flags.m, std::nullopt));
   context.exit_code = chain.keeps_order ? exit_same : exit_differs;
   show(context, chain.report, flags.json);
 }

@@ -6,7 +6,6 @@
 #include "arguments.hpp"
 #include "bitmma/instruction/cutlass_atom.hpp"
 #include "bitmma/instruction/register_map.hpp"
-#include "bitmma/instruction/statement.hpp"
 #include "flags.hpp"
 #include "layout.hpp"
 #include "numbers.hpp"
@@ -49,8 +48,7 @@ MapFlags with_element(const FragmentFlags& flags, const Map& map) {
 }
 
 void run_fragment(Context& context, const FragmentFlags& flags) {
-  const Instruction instruction = looks_like_cutlass_atom(flags.instruction) ? parse_cutlass_atom(flags.instruction)
-                                                                             : parse_instruction(flags.instruction);
+  const Instruction instruction = parse_mnemonic_or_atom(flags.instruction.get());
   const Map map = [&] {
     RegisterSelectors selectors;
     if (flags.operand == "metadata") selectors.sparsity_selector = flags.sparsity_selector;

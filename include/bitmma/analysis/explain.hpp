@@ -24,7 +24,6 @@ namespace bitmma {
 /// The code that enters the computation: for tf32 the lowest 13 bits are dropped first.
 uint64_t used_bits(Format format, uint64_t bits);
 
-/// A pair of factors, as they were read.
 /// The four bits that select the rows of B for the stored elements of a chunk.
 struct ExplainedMetadata {
   int chunk = 0;
@@ -32,6 +31,7 @@ struct ExplainedMetadata {
   Place place = {};
 };
 
+/// A pair of factors, as they were read.
 struct ExplainedTerm {
   int k = 0;                                        // row of B
   uint64_t a_bits = 0, b_bits = 0;                  // before negation

@@ -51,6 +51,9 @@ CutlassAtom read_cutlass_atom(std::string_view name);
 /// Its instruction alone.
 Instruction parse_cutlass_atom(std::string_view name);
 
+/// The instruction of a PTX mnemonic or of an atom's name. Throws Error like parse_instruction and parse_cutlass_atom.
+Instruction parse_mnemonic_or_atom(std::string_view text);
+
 /// The target at the start of the name: sm_80 for SM80, sm_90a for SM90. Nothing if there is none.
 std::optional<Target> target_of_cutlass_atom(std::string_view name);
 

@@ -17,6 +17,7 @@
 #include <string_view>
 #include <vector>
 
+#include "bitmma/core/table.hpp"
 #include "bitmma/memory/map.hpp"
 
 namespace bitmma {
@@ -59,6 +60,7 @@ inline constexpr auto warp_moves = std::to_array<WarpMoveInfo>({
     {WarpMove::b64, "ld.b64", 0, 8},
     {WarpMove::b128, "ld.b128", 0, 16},
 });
+static_assert(are_in_enum_order(warp_moves));
 
 /// The first element and the byte of every thread that supplies an address. A line is a row of a map whose columns are
 /// contiguous, or a column of a map whose rows are.

@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "bitmma/core/error.hpp"
+#include "bitmma/core/table.hpp"
 #include "bitmma/memory/metadata.hpp"
 
 namespace bitmma {
@@ -44,6 +45,9 @@ inline constexpr auto metadata_orders = std::to_array<MetadataOrderInfo>({
     {MetadataOrder::sm90, "sm90", "CUTLASS's Sm90GemmSparseConfig::TensorEAtom"},
     {MetadataOrder::sm100, "sm100", "CUTLASS's Sm1xxGemmSparseConfig::TensorEAtom, also for sm_120"},
 });
+static_assert(are_in_enum_order(metadata_orders));
+
+constexpr const MetadataOrderInfo& info(MetadataOrder order) { return metadata_orders[static_cast<size_t>(order)]; }
 
 /// The metadata of a sparse A of `rows` x `cols` logical elements in memory.
 struct MetadataImage {
@@ -61,6 +65,12 @@ struct MetadataImage {
 
   bool operator==(const MetadataImage&) const = default;
 };
+
+/// The rows and columns of A that sm80 moves as a whole; it is one-to-one for their multiples.
+struct Sm80Steps {
+  int64_t rows = 0, cols = 0;
+};
+Sm80Steps sm80_steps(int element_bits);
 
 /// The order of this name. Throws Error for others, which are listed.
 MetadataOrder metadata_order_named(std::string_view name);
