@@ -2,13 +2,15 @@
 // What a GPU's textures and surfaces return: the bits of linear filtering, which texel a coordinate means, and what
 // lies outside of an array.
 //
-//   nvcc -arch=sm_90 -o record_textures lab/record_textures.cu && ./record_textures FOLDER
+//   nvcc -std=c++20 -arch=sm_90 -o record_textures lab/record_textures.cu && ./record_textures FOLDER
+//   nvcc -std=c++20 -arch=sm_90 -DSURFACES -o record_surfaces lab/record_textures.cu && ./record_surfaces OTHER_FOLDER
 //
-// FOLDER/textures.txt has a line for each case, FOLDER/textures.bin the words of all cases one after another. A line is
-// NAME key=value...; `texels=BYTES` bytes of texels, `coordinates=WORDS` and `results=WORDS` stand at `at=OFFSET`, in
-// this order. A fetch has `per` words of coordinates and `keep` words of results. Without coordinates, `fetches=grid`
-// means the centre of each texel in order of addresses, and `fetches=pairs` x = 2 p + 0.5 + a / 256 for each p, and a
-// from 0 to 256. `error=NUMBER` is CUDA's error in place of results.
+// With -DSURFACES queries and surfaces, in a program of their own: a driver that does not load a module loads none of
+// it. FOLDER/textures.txt has a line for each case, FOLDER/textures.bin the words of all cases one after another. A
+// line is NAME key=value...; `texels=BYTES` bytes of texels, `coordinates=WORDS` and `results=WORDS` stand at
+// `at=OFFSET`, in this order. A fetch has `per` words of coordinates and `keep` words of results. Without coordinates,
+// `fetches=grid` means the centre of each texel in order of addresses, and `fetches=pairs` x = 2 p + 0.5 + a / 256 for
+// each p, and a from 0 to 256. `error=NUMBER` is CUDA's error in place of results.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -278,6 +280,7 @@ void record(const Case& c) {
   const int shape = c.is_layered ? 3 + c.dims : c.dims;
   fetch<<<(count + 127) / 128, 128>>>(
       {texture, device_coordinates, device_results, count, c.per(), shape, c.op, c.result, c.level});
+  check(cudaGetLastError(), "a launch");
   check(cudaDeviceSynchronize(), c.name.c_str());
   std::vector<uint32_t> results(size_t(count) * 4), kept;
   check(cudaMemcpy(results.data(), device_results, results.size() * 4, cudaMemcpyDeviceToHost), "copy");
@@ -761,29 +764,19 @@ void other_fetches() {
       }
 }
 
+#ifdef SURFACES
 // Queries.
 #define QUERY(i, text) asm volatile(text ".b32 %0, [%1];" : "=r"(r[i]) : "l"(object))
+// The driver does not load a module that asks for other properties of an object: channels, modes, filters.
 __global__ void query_texture(uint64_t object, uint32_t* r) {
   QUERY(0, "txq.width");
   QUERY(1, "txq.height");
   QUERY(2, "txq.depth");
-  QUERY(3, "txq.array_size");
-  QUERY(4, "txq.channel_data_type");
-  QUERY(5, "txq.channel_order");
-  QUERY(6, "txq.num_mipmap_levels");
-  QUERY(7, "txq.num_samples");
-  QUERY(8, "txq.normalized_coords");
-  QUERY(9, "txq.filter_mode");
-  QUERY(10, "txq.addr_mode_0");
 }
 __global__ void query_surface(uint64_t object, uint32_t* r) {
   QUERY(0, "suq.width");
   QUERY(1, "suq.height");
   QUERY(2, "suq.depth");
-  QUERY(3, "suq.array_size");
-  QUERY(4, "suq.channel_data_type");
-  QUERY(5, "suq.channel_order");
-  QUERY(6, "suq.memory_layout");
 }
 
 void queries() {
@@ -828,9 +821,10 @@ void queries() {
           check(cudaMemset(results, 0xee, 64), "cudaMemset");
           if (is_surface) query_surface<<<1, 1>>>(object, results);
           else query_texture<<<1, 1>>>(object, results);
+          check(cudaGetLastError(), "a launch");
           check(cudaMemcpy(words, results, 64, cudaMemcpyDeviceToHost), "a query");
           std::fprintf(text, " object=%016llx answers=", (unsigned long long)object);
-          for (int i = 0; i < (is_surface ? 7 : 11); ++i) std::fprintf(text, "%s%x", i ? "," : "", words[i]);
+          for (int i = 0; i < 3; ++i) std::fprintf(text, "%s%x", i ? "," : "", words[i]);
           std::fprintf(text, "\n");
           release(resource);
         }
@@ -1052,6 +1046,7 @@ void surfaces(bool is_aligned) {
           check(cudaMemcpy(device_at, at.data(), at.size() * 4, cudaMemcpyHostToDevice), "copy");
           Access a{surface, shape, size, mode, 0, {0, 0, 0, 0}};
           many_accesses<<<(count + 31) / 32, 32>>>(a, device_at, count, device_results);
+          check(cudaGetLastError(), "a launch");
           std::vector<uint32_t> results(size_t(count) * 4);
           check(cudaMemcpy(results.data(), device_results, results.size() * 4, cudaMemcpyDeviceToHost),
                 "surface loads");
@@ -1076,6 +1071,7 @@ void surfaces(bool is_aligned) {
             a.is_store = 1;
             for (int k = 0; k < 3; ++k) a.at[k] = at[3 * i + k];
             one_access<<<1, 1>>>(a, device_results);
+            check(cudaGetLastError(), "a launch");
             std::vector<uint8_t> bytes(c.texels.size());
             cudaMemcpy3DParms back = {};
             back.srcArray = resource.array;
@@ -1125,6 +1121,7 @@ int trap_in_this_process(char** arguments) {
   Access a{surface, shape, size, mode, std::atoi(arguments[3]), {0, 0, 0, 0}};
   for (int i = 0; i < 3; ++i) a.at[i] = std::atoi(arguments[4 + i]);
   one_access<<<1, 1>>>(a, results);
+  check(cudaGetLastError(), "a launch");
   const cudaError_t error = cudaDeviceSynchronize();
   uint32_t words[4] = {};
   if (error == cudaSuccess) cudaMemcpy(words, results, 16, cudaMemcpyDeviceToHost);
@@ -1142,24 +1139,31 @@ void traps(const std::string& program, const std::string& file) {
   }
 }
 
+#endif
 }  // namespace
 
 int main(int count, char** arguments) {
+#ifdef SURFACES
   if (count == 9 && std::strcmp(arguments[1], "--trap") == 0) return trap_in_this_process(arguments + 2);
+  const int first_group = 6, end_group = 9;
+#else
+  const int first_group = 0, end_group = 6;
+#endif
   if (count != 2 && count != 3) {
     std::fprintf(stderr, "usage: record_textures FOLDER\n");
     return 2;
   }
   const std::string folder = arguments[1];
-  const int groups = 9;
   if (count == 2) {  // each group in a process of its own: a fault ends no more than its group
     for (const char* const name : {"/textures.txt", "/textures.bin"})
       if (std::FILE* const file = std::fopen((folder + name).c_str(), "wb")) std::fclose(file);
-    for (int group = 0; group < groups; ++group) {
+    for (int group = first_group; group < end_group; ++group) {
       const int status = std::system((std::string(arguments[0]) + " " + folder + " " + std::to_string(group)).c_str());
       if (status != 0) std::fprintf(stderr, "group %d ended with status %d\n", group, status);
     }
+#ifdef SURFACES
     traps(arguments[0], folder + "/textures.txt");
+#endif
     return 0;
   }
   text = std::fopen((folder + "/textures.txt").c_str(), "a");
@@ -1179,15 +1183,18 @@ int main(int count, char** arguments) {
   std::fprintf(text, "device %s sm_%d%d driver=%d runtime=%d group=%d\n", device.name, device.major, device.minor,
                driver, runtime, group);
   switch (group) {
+#ifdef SURFACES
+    case 6: queries(); break;
+    case 7: surfaces(true); break;
+    case 8: surfaces(false); break;
+#else
     case 0: filtered_coordinates(); break;
     case 1: address_modes(); break;
     case 2: filtered_floats(); break;
     case 3: filtered_small_types(); break;
     case 4: points_of_types(); break;
     case 5: other_fetches(); break;
-    case 6: queries(); break;
-    case 7: surfaces(true); break;
-    case 8: surfaces(false); break;
+#endif
   }
   std::fclose(text);
   std::fclose(binary);
