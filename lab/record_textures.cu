@@ -767,7 +767,8 @@ void other_fetches() {
 #ifdef SURFACES
 // Queries.
 #define QUERY(i, text) asm volatile(text ".b32 %0, [%1];" : "=r"(r[i]) : "l"(object))
-// The driver does not load a module that asks for other properties of an object: channels, modes, filters.
+// Not the other properties (channels, modes, filters): ptxas makes references to .nv.unified.texrefDescSize and
+// .nv.surfrefDescSize of them, and no kernel ran in the one run whose module had these (cause not proven).
 __global__ void query_texture(uint64_t object, uint32_t* r) {
   QUERY(0, "txq.width");
   QUERY(1, "txq.height");
