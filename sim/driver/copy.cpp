@@ -45,38 +45,80 @@ struct Side {
   size_t pitch = 0, plane = 0;
 };
 
-Side side(CUmemorytype type, const void* host, CUdeviceptr device, size_t pitch, size_t height, size_t x, size_t y,
-          size_t z, size_t width) {
-  require(type == CU_MEMORYTYPE_HOST || type == CU_MEMORYTYPE_DEVICE || type == CU_MEMORYTYPE_UNIFIED,
-          CUDA_ERROR_NOT_SUPPORTED);  // arrays are for textures
-  Side all{.address = type == CU_MEMORYTYPE_HOST ? reinterpret_cast<uint64_t>(host) : device,
-           .pitch = pitch == 0 ? width : pitch};
-  all.plane = all.pitch * height;
-  all.address += x + y * all.pitch + z * all.plane;
+/// One side of a copy, as the program gives it.
+struct GivenSide {
+  CUmemorytype type;
+  const void* host;
+  CUdeviceptr device;
+  CUarray array;
+  size_t pitch, height, x, y, z;
+};
+
+Side side(Driver& driver, const GivenSide& given, size_t width, size_t height, size_t depth) {
+  Side all;
+  if (given.type == CU_MEMORYTYPE_ARRAY) {
+    const bitmma::Texels& texels = driver.arrays.at(given.array).texels;
+    all = {.address = texels.address,
+           .pitch = static_cast<size_t>(texels.row_bytes),
+           .plane = static_cast<size_t>(texels.slice_bytes)};
+    const size_t planes = static_cast<size_t>(std::max(texels.extent[2], texels.layers));
+    require(given.x + width <= all.pitch && given.y + height <= static_cast<size_t>(texels.extent[1]) &&
+                given.z + depth <= planes,
+            CUDA_ERROR_INVALID_VALUE);
+  } else {
+    require(
+        given.type == CU_MEMORYTYPE_HOST || given.type == CU_MEMORYTYPE_DEVICE || given.type == CU_MEMORYTYPE_UNIFIED,
+        CUDA_ERROR_INVALID_VALUE);
+    all = {.address = given.type == CU_MEMORYTYPE_HOST ? reinterpret_cast<uint64_t>(given.host) : given.device,
+           .pitch = given.pitch == 0 ? width : given.pitch};
+    all.plane = all.pitch * (given.height == 0 ? height : given.height);
+    require(width <= all.pitch, CUDA_ERROR_INVALID_VALUE);
+  }
+  all.address += given.x + given.y * all.pitch + given.z * all.plane;
   return all;
 }
 
-CUresult copy_rows(const CUDA_MEMCPY3D* call, const CUDA_MEMCPY2D* flat) {
+void copy_rows(Driver& driver, const GivenSide& destination, const GivenSide& source, size_t width, size_t height,
+               size_t depth) {
+  const Side to = side(driver, destination, width, height, depth), from = side(driver, source, width, height, depth);
+  for (size_t z = 0; z < depth; ++z) {
+    for (size_t y = 0; y < height; ++y)
+      copy(driver, to.address + y * to.pitch + z * to.plane, from.address + y * from.pitch + z * from.plane, width);
+  }
+}
+
+CUresult copy_rows(const CUDA_MEMCPY3D* call) {
   return in_context([&](Driver& driver, Context&) {
-    require(call || flat, CUDA_ERROR_INVALID_VALUE);
-    const size_t width = call ? call->WidthInBytes : flat->WidthInBytes, height = call ? call->Height : flat->Height,
-                 depth = call ? call->Depth : 1;
-    const Side from =
-        call ? side(call->srcMemoryType, call->srcHost, call->srcDevice, call->srcPitch,
-                    call->srcHeight == 0 ? height : call->srcHeight, call->srcXInBytes, call->srcY, call->srcZ, width)
-             : side(flat->srcMemoryType, flat->srcHost, flat->srcDevice, flat->srcPitch, height, flat->srcXInBytes,
-                    flat->srcY, 0, width);
-    const Side to =
-        call ? side(call->dstMemoryType, call->dstHost, call->dstDevice, call->dstPitch,
-                    call->dstHeight == 0 ? height : call->dstHeight, call->dstXInBytes, call->dstY, call->dstZ, width)
-             : side(flat->dstMemoryType, flat->dstHost, flat->dstDevice, flat->dstPitch, height, flat->dstXInBytes,
-                    flat->dstY, 0, width);
-    require(width <= from.pitch && width <= to.pitch, CUDA_ERROR_INVALID_VALUE);
-    for (size_t z = 0; z < depth; ++z) {
-      for (size_t y = 0; y < height; ++y)
-        copy(driver, to.address + y * to.pitch + z * to.plane, from.address + y * from.pitch + z * from.plane, width);
-    }
+    require_pointer(call);
+    require(call->srcLOD == 0 && call->dstLOD == 0, CUDA_ERROR_INVALID_VALUE);
+    copy_rows(driver,
+              {call->dstMemoryType, call->dstHost, call->dstDevice, call->dstArray, call->dstPitch, call->dstHeight,
+               call->dstXInBytes, call->dstY, call->dstZ},
+              {call->srcMemoryType, call->srcHost, call->srcDevice, call->srcArray, call->srcPitch, call->srcHeight,
+               call->srcXInBytes, call->srcY, call->srcZ},
+              call->WidthInBytes, call->Height, call->Depth);
   });
+}
+
+CUresult copy_rows(const CUDA_MEMCPY2D* call) {
+  return in_context([&](Driver& driver, Context&) {
+    require_pointer(call);
+    copy_rows(driver,
+              {call->dstMemoryType, call->dstHost, call->dstDevice, call->dstArray, call->dstPitch, 0,
+               call->dstXInBytes, call->dstY, 0},
+              {call->srcMemoryType, call->srcHost, call->srcDevice, call->srcArray, call->srcPitch, 0,
+               call->srcXInBytes, call->srcY, 0},
+              call->WidthInBytes, call->Height, 1);
+  });
+}
+
+/// The place of a byte of an array of one dimension.
+uint64_t place_in(Driver& driver, CUarray handle, size_t offset, size_t bytes) {
+  const bitmma::Texels& texels = driver.arrays.at(handle).texels;
+  require(texels.extent[1] == 1 && texels.extent[2] == 1 && texels.layers == 0 &&
+              offset + bytes <= static_cast<size_t>(texels.row_bytes),
+          CUDA_ERROR_INVALID_VALUE);
+  return texels.address + offset;
 }
 
 CUresult copy_bytes(uint64_t to, uint64_t from, size_t bytes) {
@@ -155,17 +197,46 @@ CUresult cuMemcpyPeer(CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, si
 CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, size_t bytes, CUstream stream) {
   return on(stream, [&] { return copy_bytes(to, from, bytes); });
 }
-CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D* call) { return copy_rows(nullptr, call); }
-CUresult cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D* call) { return copy_rows(nullptr, call); }
+CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D* call) { return copy_rows(call); }
+CUresult cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D* call) { return copy_rows(call); }
 CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D* call, CUstream stream) {
-  return on(stream, [&] { return copy_rows(nullptr, call); });
+  return on(stream, [&] { return copy_rows(call); });
 }
-CUresult cuMemcpy3D_v2(const CUDA_MEMCPY3D* call) { return copy_rows(call, nullptr); }
+CUresult cuMemcpy3D_v2(const CUDA_MEMCPY3D* call) { return copy_rows(call); }
 CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D* call, CUstream stream) {
-  return on(stream, [&] { return copy_rows(call, nullptr); });
+  return on(stream, [&] { return copy_rows(call); });
 }
-CUresult cuMemcpy3DPeer(const CUDA_MEMCPY3D* call) { return copy_rows(call, nullptr); }
+CUresult cuMemcpy3DPeer(const CUDA_MEMCPY3D* call) { return copy_rows(call); }
 CUresult cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D* call, CUstream stream) { return cuMemcpy3DAsync_v2(call, stream); }
+
+CUresult cuMemcpyHtoA_v2(CUarray to, size_t to_offset, const void* from, size_t bytes) {
+  return in_context(
+      [&](Driver& driver, Context&) { copy(driver, place_in(driver, to, to_offset, bytes), address_of(from), bytes); });
+}
+CUresult cuMemcpyAtoH_v2(void* to, CUarray from, size_t from_offset, size_t bytes) {
+  return in_context([&](Driver& driver, Context&) {
+    copy(driver, address_of(to), place_in(driver, from, from_offset, bytes), bytes);
+  });
+}
+CUresult cuMemcpyDtoA_v2(CUarray to, size_t to_offset, CUdeviceptr from, size_t bytes) {
+  return in_context(
+      [&](Driver& driver, Context&) { copy(driver, place_in(driver, to, to_offset, bytes), from, bytes); });
+}
+CUresult cuMemcpyAtoD_v2(CUdeviceptr to, CUarray from, size_t from_offset, size_t bytes) {
+  return in_context(
+      [&](Driver& driver, Context&) { copy(driver, to, place_in(driver, from, from_offset, bytes), bytes); });
+}
+CUresult cuMemcpyAtoA_v2(CUarray to, size_t to_offset, CUarray from, size_t from_offset, size_t bytes) {
+  return in_context([&](Driver& driver, Context&) {
+    copy(driver, place_in(driver, to, to_offset, bytes), place_in(driver, from, from_offset, bytes), bytes);
+  });
+}
+CUresult cuMemcpyHtoAAsync_v2(CUarray to, size_t to_offset, const void* from, size_t bytes, CUstream stream) {
+  return on(stream, [&] { return cuMemcpyHtoA_v2(to, to_offset, from, bytes); });
+}
+CUresult cuMemcpyAtoHAsync_v2(void* to, CUarray from, size_t from_offset, size_t bytes, CUstream stream) {
+  return on(stream, [&] { return cuMemcpyAtoH_v2(to, from, from_offset, bytes); });
+}
 
 CUresult cuMemsetD8_v2(CUdeviceptr to, unsigned char value, size_t count) { return fill(to, 0, value, count, 1); }
 CUresult cuMemsetD16_v2(CUdeviceptr to, unsigned short value, size_t count) { return fill(to, 0, value, count, 1); }

@@ -50,6 +50,7 @@ struct Stream;
 struct Event;
 struct Pool;
 struct Link;
+struct Array;
 
 using CUdevice = int;
 using CUdeviceptr = uint64_t;
@@ -63,6 +64,7 @@ using CUstream = Stream*;
 using CUevent = Event*;
 using CUmemoryPool = Pool*;
 using CUlinkState = Link*;
+using CUarray = Array*;
 using CUhostFn = void (*)(void* data);
 using CUstreamCallback = void (*)(CUstream stream, CUresult status, void* data);
 using CUoccupancyB2DSize = size_t (*)(int block);
@@ -83,13 +85,13 @@ struct CUDA_MEMCPY2D {
   CUmemorytype srcMemoryType;
   const void* srcHost;
   CUdeviceptr srcDevice;
-  void* srcArray;
+  CUarray srcArray;
   size_t srcPitch;
   size_t dstXInBytes, dstY;
   CUmemorytype dstMemoryType;
   void* dstHost;
   CUdeviceptr dstDevice;
-  void* dstArray;
+  CUarray dstArray;
   size_t dstPitch;
   size_t WidthInBytes, Height;
 };
@@ -100,18 +102,90 @@ struct CUDA_MEMCPY3D {
   CUmemorytype srcMemoryType;
   const void* srcHost;
   CUdeviceptr srcDevice;
-  void* srcArray;
+  CUarray srcArray;
   void* reserved0;
   size_t srcPitch, srcHeight;
   size_t dstXInBytes, dstY, dstZ, dstLOD;
   CUmemorytype dstMemoryType;
   void* dstHost;
   CUdeviceptr dstDevice;
-  void* dstArray;
+  CUarray dstArray;
   void* reserved1;
   size_t dstPitch, dstHeight;
   size_t WidthInBytes, Height, Depth;
 };
+
+enum CUarray_format : unsigned {
+  CU_AD_FORMAT_UNSIGNED_INT8 = 0x01,
+  CU_AD_FORMAT_UNSIGNED_INT16 = 0x02,
+  CU_AD_FORMAT_UNSIGNED_INT32 = 0x03,
+  CU_AD_FORMAT_SIGNED_INT8 = 0x08,
+  CU_AD_FORMAT_SIGNED_INT16 = 0x09,
+  CU_AD_FORMAT_SIGNED_INT32 = 0x0a,
+  CU_AD_FORMAT_HALF = 0x10,
+  CU_AD_FORMAT_FLOAT = 0x20,
+};
+
+struct CUDA_ARRAY_DESCRIPTOR {
+  size_t Width, Height;
+  CUarray_format Format;
+  unsigned NumChannels;
+};
+
+constexpr unsigned CUDA_ARRAY3D_LAYERED = 1, CUDA_ARRAY3D_SURFACE_LDST = 2, CUDA_ARRAY3D_TEXTURE_GATHER = 8;
+struct CUDA_ARRAY3D_DESCRIPTOR {
+  size_t Width, Height, Depth;
+  CUarray_format Format;
+  unsigned NumChannels;
+  unsigned Flags;
+};
+
+enum CUresourcetype : unsigned {
+  CU_RESOURCE_TYPE_ARRAY = 0,
+  CU_RESOURCE_TYPE_MIPMAPPED_ARRAY = 1,
+  CU_RESOURCE_TYPE_LINEAR = 2,
+  CU_RESOURCE_TYPE_PITCH2D = 3,
+};
+struct CUDA_RESOURCE_DESC {
+  CUresourcetype resType;
+  union {
+    struct {
+      CUarray hArray;
+    } array;
+    struct {
+      CUdeviceptr devPtr;
+      CUarray_format format;
+      unsigned numChannels;
+      size_t sizeInBytes;
+    } linear;
+    struct {
+      CUdeviceptr devPtr;
+      CUarray_format format;
+      unsigned numChannels;
+      size_t width, height, pitchInBytes;
+    } pitch2D;
+    int reserved[32];
+  } res;
+  unsigned flags;
+};
+static_assert(sizeof(CUDA_RESOURCE_DESC) == 144);
+
+constexpr unsigned CU_TRSF_READ_AS_INTEGER = 0x01, CU_TRSF_NORMALIZED_COORDINATES = 0x02, CU_TRSF_SRGB = 0x10,
+                   CU_TRSF_DISABLE_TRILINEAR_OPTIMIZATION = 0x20, CU_TRSF_SEAMLESS_CUBEMAP = 0x40;
+struct CUDA_TEXTURE_DESC {
+  unsigned addressMode[3];  // CU_TR_ADDRESS_MODE_WRAP, _CLAMP, _MIRROR, _BORDER
+  unsigned filterMode;      // CU_TR_FILTER_MODE_POINT, _LINEAR
+  unsigned flags;
+  unsigned maxAnisotropy;
+  unsigned mipmapFilterMode;
+  uint32_t mipmapLevelBias, minMipmapLevelClamp, maxMipmapLevelClamp;  // in CUDA float, as the border's colour
+  uint32_t borderColor[4];
+  int reserved[12];
+};
+static_assert(sizeof(CUDA_TEXTURE_DESC) == 104);
+
+using CUtexObject = uint64_t;
+using CUsurfObject = uint64_t;
 
 enum CUlaunchAttributeID : unsigned {
   CU_LAUNCH_ATTRIBUTE_COOPERATIVE = 2,

@@ -102,6 +102,8 @@ void Driver::destroy(Context& context) {
     if (module->context == &context) unload(*module);
   for (Stream* const stream : streams.all())
     if (stream->context == &context) streams.remove(*stream);
+  for (Array* const array : arrays.all())
+    if (array->context == &context) arrays.remove(*array);
   std::vector<Block> own;
   for (const auto& [address, block] : blocks)
     if (block.context == &context) own.push_back(block);

@@ -27,6 +27,7 @@
 #include "attributes.hpp"
 #include "bitmma/kernel/kernel.hpp"
 #include "bitmma/kernel/memory.hpp"
+#include "bitmma/kernel/texture.hpp"
 #include "cuda.hpp"
 #include "record.hpp"
 #include "report.hpp"
@@ -85,6 +86,19 @@ struct Event {
 struct Link {
   std::vector<std::string> inputs = {};
   std::string image = {};
+};
+
+/// A CUDA array: its texels lie row by row in a block. A GPU's have an order of their own, which no program sees.
+struct Array {
+  CUDA_ARRAY3D_DESCRIPTOR descriptor = {};
+  Texels texels = {};
+  Context* context = nullptr;
+};
+
+/// Objects of textures and surfaces, as a program described them.
+struct TextureObject {
+  CUDA_RESOURCE_DESC resource = {};
+  CUDA_TEXTURE_DESC texture = {};
 };
 
 struct Pool {
@@ -165,6 +179,9 @@ class Driver {
   Handles<Stream> streams;
   Handles<Event> events;
   Handles<Link> links;
+  Handles<Array> arrays;
+  std::map<CUtexObject, TextureObject> textures;
+  std::map<CUsurfObject, CUDA_RESOURCE_DESC> surfaces;
   Handles<Pool> pools;
   Pool default_pool;
   Pool* pool = &default_pool;

@@ -39,7 +39,9 @@ bool Recorder::take(const PtxEntryInfo& entry, const Launch& launch, Pending& pe
     constexpr int64_t pointer_bytes = 8;
     if (parameter.bytes != pointer_bytes) {
       for (int64_t at = parameter.offset; at + pointer_bytes <= parameter.offset + parameter.bytes; at += pointer_bytes)
-        if (launch.memory->find(word_at(bytes, at))) return false;
+        if (launch.memory->find(word_at(bytes, at)) || launch.memory->has_object(word_at(bytes, at))) return false;
+    } else if (launch.memory->has_object(word_at(bytes, parameter.offset))) {
+      return false;
     }
     const std::optional<Allocation> memory =
         parameter.bytes == pointer_bytes ? launch.memory->find(word_at(bytes, parameter.offset)) : std::nullopt;

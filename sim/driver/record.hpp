@@ -17,7 +17,7 @@ namespace bitmma::driver {
 class Recorder {
  public:
   /// Keeps what a launch begins with. A launch that the form cannot express is only counted: one with addresses in a
-  /// structure, with a tensor map, or of a module with variables.
+  /// structure, with a tensor map, a texture or a surface, or of a module with variables.
   void begin(const std::string& ptx, const PtxModule& module, const PtxEntryInfo& entry, const Launch& launch);
   /// Keeps what it has changed; `is_done`: it had no fault.
   void end(const Memory& memory, bool is_done);

@@ -56,6 +56,7 @@ class Executor::State {
       cta.program = &program;
       cta.launch = &launch;
       cta.regions = memory.regions;
+      cta.objects = memory.objects;
       cta.params = memory.params;
       cta.constants = memory.constants;
       cta.threads = threads;

@@ -20,7 +20,8 @@ struct PlacedFault {
 
 /// The memory of a launch that its clusters share.
 struct SharedByClusters {
-  std::vector<GlobalRegion>* regions = nullptr;   // in ascending order of their addresses
+  std::vector<GlobalRegion>* regions = nullptr;  // in ascending order of their addresses
+  const TextureObjects* objects = nullptr;
   std::vector<uint64_t> variable_addresses = {};  // of each variable in .global memory
   std::vector<uint8_t> params = {};
   std::span<uint8_t> constants = {};

@@ -45,6 +45,48 @@ auto place_of(Blocks& blocks, uint64_t address, size_t bytes) {
                .expected = "bytes of one allocation"});
 }
 
+Error no_object(uint64_t handle, std::string_view kind) {
+  return Error({.code = ViolationCode::not_found,
+                .field = "handle",
+                .seen = fmt::format("{:#x}", handle),
+                .expected = fmt::format("the handle of {} that exists", kind)});
+}
+
+/// Throws Error unless these are texels that a GPU has, all in one allocation.
+void require_texels(const Memory::Contents& contents, const Texels& texels) {
+  const auto require = [](bool holds, std::string field, std::string seen, std::string expected) {
+    if (!holds) throw Error({.field = std::move(field), .seen = std::move(seen), .expected = std::move(expected)});
+  };
+  const auto& [width, height, depth] = texels.extent;
+  const int bytes = texels.texel_bytes();
+  // CUDA C++ Programming Guide, compute capabilities: the greatest extents have fewer.
+  constexpr int64_t most_extent = int64_t{1} << 28;
+  require(texels.channels == 1 || texels.channels == 2 || texels.channels == 4, "channels",
+          std::to_string(texels.channels), "1, 2 or 4");
+  require(texels.dimensions >= 1 && texels.dimensions <= (texels.layers > 0 ? 2 : 3), "dimensions",
+          std::to_string(texels.dimensions), texels.layers > 0 ? "1 or 2, with layers" : "1 to 3");
+  for (size_t i = 0; i < 3; ++i) {
+    const bool is_used = i < static_cast<size_t>(texels.dimensions);
+    require(texels.extent[i] >= 1 && texels.extent[i] <= (is_used ? most_extent : 1), fmt::format("extent[{}]", i),
+            std::to_string(texels.extent[i]), is_used ? "1 to 2^28" : "1: there is no such dimension");
+  }
+  require(texels.layers >= 0 && texels.layers <= most_extent, "layers", std::to_string(texels.layers), "0 to 2^28");
+  require(texels.row_bytes >= width * bytes && texels.row_bytes <= most_bytes && texels.row_bytes % bytes == 0,
+          "row_bytes", std::to_string(texels.row_bytes),
+          fmt::format("a multiple of {} from {} on", bytes, width * bytes));
+  const int64_t slices = std::max({depth, texels.layers, int64_t{1}});
+  require(slices == 1 || (texels.slice_bytes >= texels.row_bytes && texels.slice_bytes <= most_bytes / slices &&
+                          texels.slice_bytes % bytes == 0),
+          "slice_bytes", std::to_string(texels.slice_bytes),
+          fmt::format("a multiple of {} from a row's bytes on", bytes));
+  require(height <= most_bytes / texels.row_bytes, "row_bytes", std::to_string(texels.row_bytes),
+          "less than 2^47 in all");
+  require(texels.address % static_cast<uint64_t>(bytes) == 0, "address", fmt::format("{:#x}", texels.address),
+          fmt::format("a multiple of {}", bytes));
+  const int64_t used = (slices - 1) * texels.slice_bytes + (height - 1) * texels.row_bytes + width * bytes;
+  place_of(contents.blocks, texels.address, static_cast<size_t>(used));
+}
+
 void mark_written(Memory::Contents::Block& block, size_t at, size_t bytes) {
   if (!block.states.empty()) std::ranges::fill(block.states.all().subspan(at, bytes), uint8_t{kernel::written});
 }
@@ -305,6 +347,57 @@ bool Memory::is_written(uint64_t address, int64_t bytes) const {
   require_size(bytes);
   const auto [block, at] = place_of(contents_->blocks, address, static_cast<size_t>(bytes));
   return block->states.empty() || are_written(block->states.all().subspan(at, static_cast<size_t>(bytes)));
+}
+
+uint64_t Memory::add_texture(const Texture& texture) {
+  require_texels(*contents_, texture.texels);
+  const auto refuse = [](std::string field, std::string seen, std::string expected) {
+    throw Error({.field = std::move(field), .seen = std::move(seen), .expected = std::move(expected)});
+  };
+  const bool can_filter = texture.reads_normalized || texture.texels.format == TexelFormat::f16 ||
+                          texture.texels.format == TexelFormat::f32;
+  if (texture.reads_normalized && !texture.texels.can_be_normalized())
+    refuse("reads_normalized", "of this format", "integers of 8 or 16 bits");
+  if (texture.is_linear && !can_filter) refuse("is_linear", "for integers", "texels that are read as f32");
+  if (texture.is_linear)
+    throw Error({.code = ViolationCode::unsupported_ptx,
+                 .field = "is_linear",
+                 .seen = "a linear filter, whose roundings are not known",
+                 .expected = "fetches of single texels",
+                 .fix = "set the filter mode to point, or interpolate in the kernel"});
+  const bool has_border = std::ranges::find(texture.modes, AddressMode::border) != texture.modes.end();
+  const auto is_zero = [](uint32_t word) { return word == 0; };
+  if (has_border && texture.texels.format != TexelFormat::f32 && !std::ranges::all_of(texture.border, is_zero))
+    throw Error({.code = ViolationCode::unsupported_ptx,
+                 .field = "border",
+                 .seen = "a colour, which is converted to the texels' format in a way that is not known",
+                 .expected = "zeros, or texels of f32"});
+  if (texture.is_buffer && (texture.texels.dimensions != 1 || texture.texels.layers > 0))
+    refuse("is_buffer", "of several rows", "texels of one dimension");
+  if (texture.is_buffer && (texture.is_linear || texture.has_normalized_coordinates))
+    refuse("is_buffer", "with a filter or normalized coordinates", "a fetch by integers");
+  kernel::TextureObjects& objects = contents_->objects;
+  const uint64_t handle = kernel::first_object + objects.made++;
+  objects.textures.emplace(handle, texture);
+  return handle;
+}
+
+uint64_t Memory::add_surface(const Texels& texels) {
+  require_texels(*contents_, texels);
+  kernel::TextureObjects& objects = contents_->objects;
+  const uint64_t handle = kernel::first_object + objects.made++;
+  objects.surfaces.emplace(handle, texels);
+  return handle;
+}
+
+void Memory::remove_texture(uint64_t handle) {
+  if (contents_->objects.textures.erase(handle) == 0) throw no_object(handle, "a texture");
+}
+bool Memory::has_object(uint64_t handle) const {
+  return contents_->objects.textures.contains(handle) || contents_->objects.surfaces.contains(handle);
+}
+void Memory::remove_surface(uint64_t handle) {
+  if (contents_->objects.surfaces.erase(handle) == 0) throw no_object(handle, "a surface");
 }
 
 std::optional<Allocation> Memory::find(uint64_t address) const {

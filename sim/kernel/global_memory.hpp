@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "bitmma/kernel/memory.hpp"
+#include "bitmma/kernel/texture.hpp"
 #include "machine.hpp"
 
 namespace bitmma {
@@ -58,6 +59,7 @@ struct Memory::Contents {
   std::map<uint64_t, Block> blocks = {};
   std::map<const kernel::Module*, Variables> modules = {};
   kernel::Heap heap = {};
+  kernel::TextureObjects objects = {};
 
   /// Adds an allocation. Throws Error if something is in its way.
   Block& add(uint64_t address, int64_t bytes, std::string name);

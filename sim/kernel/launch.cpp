@@ -303,6 +303,7 @@ LaunchReport launch(const PtxEntry& kernel, const Launch& call) {
   if (!launch.checks) device.contents().forget_states();  // what it writes will be unknown
   std::vector<GlobalRegion>& regions = device.contents().regions(launch.checks);
   memory.regions = &regions;
+  memory.objects = &device.contents().objects;
 
   std::array<int64_t, 3> grid{};  // in clusters
   for (size_t i = 0; i < 3; ++i) grid[i] = launch.grid[i] / (*launch.cluster)[i];

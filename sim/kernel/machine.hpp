@@ -22,6 +22,7 @@
 
 #include "bitmma/core/error.hpp"
 #include "bitmma/kernel/kernel.hpp"
+#include "bitmma/kernel/texture.hpp"
 #include "block_uses.hpp"
 #include "divergence.hpp"
 #include "ptx_module.hpp"
@@ -104,6 +105,14 @@ struct GlobalRegion {
   uint8_t* states = nullptr;  // one ByteState for each byte; nullptr: all bytes are written
   BlockUses* uses = nullptr;  // nullptr: blocks run one after another, in the order of their numbers
   std::string name = {};
+};
+
+/// Textures and surfaces of a Memory, by their handles, which are no addresses.
+constexpr uint64_t first_object = 0x7465'7800'0000'0000;
+struct TextureObjects {
+  std::map<uint64_t, Texture> textures = {};
+  std::map<uint64_t, Texels> surfaces = {};
+  uint64_t made = 0;
 };
 
 constexpr int64_t most_stack_bytes = 16 * 1024;  // of a thread, for alloca
@@ -279,6 +288,7 @@ struct Cta {
   const Program* program = nullptr;
   const Launch* launch = nullptr;
   const std::vector<GlobalRegion>* regions = nullptr;
+  const TextureObjects* objects = nullptr;
   std::array<int64_t, 3> id{};
   std::vector<uint8_t> shared = {}, shared_states = {};
   std::vector<uint8_t> local = {}, local_states = {};

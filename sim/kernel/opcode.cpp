@@ -85,9 +85,9 @@ bool has_two_sources(const PtxInstruction& instruction) { return instruction.ope
 std::span<const Opcode* const> opcodes() {
   static const auto rows = [] {
     std::vector<const Opcode*> all;
-    for (const auto of_file :
-         {integer_opcodes(), float_opcodes(), memory_opcodes(), warp_opcodes(), matrix_opcodes(), mbarrier_opcodes(),
-          tensormap_opcodes(), tcgen05_opcodes(), system_opcodes(), video_opcodes(), wmma_opcodes()}) {
+    for (const auto of_file : {integer_opcodes(), float_opcodes(), memory_opcodes(), warp_opcodes(), matrix_opcodes(),
+                               mbarrier_opcodes(), tensormap_opcodes(), tcgen05_opcodes(), system_opcodes(),
+                               video_opcodes(), wmma_opcodes(), texture_opcodes()}) {
       for (const Opcode& row : of_file) all.push_back(&row);
     }
     return all;
@@ -102,18 +102,10 @@ struct Refused {
   std::string_view name, why, fix;
 };
 constexpr std::string_view other_kernels = "; other kernels of the module run",
-                           texture = "textures have formats and filters, which bitmma does not compute",
-                           surface = "PTX does not say where the elements of a surface are in memory",
                            multicast_memory = "memory of several GPUs";
 constexpr auto refused_instructions = std::to_array<Refused>({
-    {"tex", texture, "load the elements from global memory"},
-    {"tld4", texture, "load the elements from global memory"},
-    {"txq", texture, "pass its properties as parameters"},
     {"istypep", "a texture, a sampler or a surface", ""},
-    {"suld", surface, "load the elements from global memory"},
-    {"sust", surface, "store the elements in global memory"},
-    {"sured", surface, "use red on global memory"},
-    {"suq", surface, "pass its properties as parameters"},
+    {"sured", "an atomic on a surface", "use red on global memory"},
     {"multimem", multicast_memory, "add the GPUs' memories by ld and red"},
 });
 

@@ -98,5 +98,6 @@ std::span<const Opcode> tcgen05_opcodes();
 std::span<const Opcode> system_opcodes();
 std::span<const Opcode> video_opcodes();
 std::span<const Opcode> wmma_opcodes();
+std::span<const Opcode> texture_opcodes();
 
 }  // namespace bitmma::kernel

@@ -47,6 +47,7 @@ enum class Word : uint16_t {
   szext, fns, tile_scatter4,
   wmma, load, store, a, b, c, d, row, col, m16n16k16,
   m32n8k16, m8n32k16, m16n16k8, m8n8k4, m8n8k32, m8n8k128, s4, u4, b1, s2, u2,
+  tex, tld4, txq, suld, sust, suq, a1d, a2d, level, zero, g, grad, width, height, depth,
   // clang-format on
 };
 
@@ -158,6 +159,9 @@ inline constexpr auto word_rows = std::to_array<WordInfo>({
     {Word::col, "col"}, {Word::m16n16k16, "m16n16k16"}, {Word::m32n8k16, "m32n8k16"}, {Word::m8n32k16, "m8n32k16"},
     {Word::m16n16k8, "m16n16k8"}, {Word::m8n8k4, "m8n8k4"}, {Word::m8n8k32, "m8n8k32"}, {Word::m8n8k128, "m8n8k128"},
     {Word::s4, "s4"}, {Word::u4, "u4"}, {Word::b1, "b1"}, {Word::s2, "s2"}, {Word::u2, "u2"},
+    {Word::tex, "tex"}, {Word::tld4, "tld4"}, {Word::txq, "txq"}, {Word::suld, "suld"}, {Word::sust, "sust"},
+    {Word::suq, "suq"}, {Word::a1d, "a1d"}, {Word::a2d, "a2d"}, {Word::level, "level"}, {Word::zero, "zero"},
+    {Word::g, "g"}, {Word::grad, "grad"}, {Word::width, "width"}, {Word::height, "height"}, {Word::depth, "depth"},
 });
 // clang-format on
 static_assert(are_in_enum_order(word_rows));

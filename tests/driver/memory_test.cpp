@@ -76,7 +76,7 @@ TEST_CASE("copies of rows and planes") {
   CHECK(call("cuMemcpy3D_v2", static_cast<const CUDA_MEMCPY3D*>(&deep)) == CUDA_SUCCESS);
   CHECK(planes == std::vector<uint8_t>{64, 65, 72, 73, 112, 113, 120, 121});
   deep.srcMemoryType = CU_MEMORYTYPE_ARRAY;
-  CHECK(call("cuMemcpy3D_v2", static_cast<const CUDA_MEMCPY3D*>(&deep)) == CUDA_ERROR_NOT_SUPPORTED);
+  CHECK(call("cuMemcpy3D_v2", static_cast<const CUDA_MEMCPY3D*>(&deep)) == CUDA_ERROR_INVALID_HANDLE);
 }
 
 TEST_CASE("fills of 8, 16 and 32 bits, of a run and of rows") {

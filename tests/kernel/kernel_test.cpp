@@ -221,7 +221,7 @@ TEST_CASE("a race in shared memory is named with both threads and lines") {
 
 TEST_CASE("what is not run here is refused before anything runs, by its name and line") {
   const std::string text = test::module_of(
-      "add.s32 %r1, %r2, %r3;\ntex.2d.v4.f32.f32 {%f1,%f2,%f3,%f4}, [%rd1, {%f1,%f2}];\nmul.foo.f32 %f1, %f2, %f3;");
+      "add.s32 %r1, %r2, %r3;\nsured.b.add.1d.u32.trap [%rd1, {%r2}], %r1;\nmul.foo.f32 %f1, %f2, %f3;");
   try {
     const PtxEntry kernel(text);
     FAIL("taken");
@@ -229,7 +229,7 @@ TEST_CASE("what is not run here is refused before anything runs, by its name and
     REQUIRE(error.violations().size() == 2);
     CHECK(error.violations()[0].code == ViolationCode::unsupported_ptx);
     CHECK(error.violations()[0].field == "PTX line 13");
-    CHECK_THAT(error.violations()[0].seen, ContainsSubstring("tex.2d.v4.f32.f32"));
+    CHECK_THAT(error.violations()[0].seen, ContainsSubstring("sured.b.add.1d.u32.trap"));
     CHECK_THAT(error.violations()[1].field, ContainsSubstring("PTX line 14"));
   }
   CHECK_THROWS_AS(PtxEntry("not PTX"), Error);

@@ -178,6 +178,14 @@ const std::vector<Row> rows{
     {"clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 %p3, %q1;", "acts: %p3 <- %q1", "%p3=0"},
     {"mbarrier.init.shared.b64 [s], 1;", "acts: <- ", ""},
     {"@%p2 tensormap.replace.tile.rank.global.b1024.b32 [%rd1], 2;", "acts: <- %p2 %rd1", "", true},
+    {"@%p2 tex.2d.v4.f32.f32 {%f10, %f11, %f12, %f13}, [%rd1, {%f1, %f2}];",
+     "acts: %f10 %f11 %f12 %f13 <- %f1 %f10 %f11 %f12 %f13 %f2 %p2 %rd1", "", true},
+    {"@%p2 tld4.r.2d.v4.f32.f32 {%f10, %f11, %f12, %f13}, [%rd1, {%f1, %f2}];",
+     "acts: %f10 %f11 %f12 %f13 <- %f1 %f10 %f11 %f12 %f13 %f2 %p2 %rd1", "", true},
+    {"@%p2 txq.width.b32 %r10, [%rd1];", "%r10 <- %p2 %r10 %rd1", "", true},
+    {"@%p2 suq.width.b32 %r10, [%rd1];", "%r10 <- %p2 %r10 %rd1", "", true},
+    {"@%p2 suld.b.1d.b32.trap %r10, [%rd1, {%r1}];", "acts: %r10 <- %p2 %r1 %r10 %rd1", "", true},
+    {"@%p2 sust.b.1d.b32.trap [%rd1, {%r1}], %r2;", "acts: <- %p2 %r1 %r2 %rd1", "", true},
     {"tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;", "acts: <- ", ""},
 };
 

@@ -404,7 +404,9 @@ TEST_CASE("a load of unwritten memory is a fault where its value decides somethi
   }
 }
 
-TEST_CASE("kernels with textures, surfaces and memory of several GPUs are refused, and others of their module run") {
+TEST_CASE(
+    "kernels with references of textures, cube maps, atomics on surfaces and memory of several GPUs are refused, and "
+    "others of their module run") {
   constexpr std::string_view head =
       ".version 8.6\n.target sm_90a\n.address_size 64\n.global .texref image;\n.global .surfref canvas;\n"
       ".global .samplerref near = {filter_mode = nearest, addr_mode_0 = wrap};\n"
@@ -414,13 +416,15 @@ TEST_CASE("kernels with textures, surfaces and memory of several GPUs are refuse
       ".reg .pred %p<2>;\n";
   const std::string module(head);
   for (const std::string_view statement :
-       {"tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f5, %f6}];",
+       {"tex.cube.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f5, %f6, %f7, %f7}];",
+        "tex.grad.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f5, %f6}], {%f5, %f6}, {%f5, %f6};",
         "tex.1d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [image, near, {%r1}];",
         "tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}|%p1, [%rd1, {%f5, %f6}], {%r1, %r2};",
-        "tld4.r.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f5, %f6}];", "txq.width.b32 %r1, [image];",
-        "suld.b.1d.b32.trap {%r1}, [canvas, {%r2}];", "sust.b.1d.b32.trap [%rd1, {%r2}], {%r1};",
-        "sured.b.add.1d.u32.trap [%rd1, {%r2}], %r1;", "suq.width.b32 %r1, [%rd1];", "istypep.texref %p1, %rd1;",
-        "multimem.ld_reduce.relaxed.sys.global.add.u32 %r1, [%rd1];"}) {
+        "tld4.r.1d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f5}];", "txq.width.b32 %r1, [image];",
+        "txq.filter_mode.b32 %r1, [%rd1];", "suld.b.1d.b32.trap {%r1}, [canvas, {%r2}];",
+        "suld.b.1d.v4.b64.trap {%rd2, %rd3, %rd2, %rd3}, [%rd1, {%r2}];", "sust.p.1d.b32.trap [%rd1, {%r2}], {%r1};",
+        "sured.b.add.1d.u32.trap [%rd1, {%r2}], %r1;", "suq.channel_order.b32 %r1, [%rd1];",
+        "istypep.texref %p1, %rd1;", "multimem.ld_reduce.relaxed.sys.global.add.u32 %r1, [%rd1];"}) {
     const std::string text = fmt::format("{}{}\nret;\n}}\n", module, statement);
     CHECK_THROWS_MATCHES(PtxEntry(text, {.entry = "k"}), Error,
                          test::refused(ViolationCode::unsupported_ptx, "PTX line 20"));

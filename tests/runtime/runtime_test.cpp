@@ -333,3 +333,98 @@ TEST_CASE("the library exports every name of NVIDIA's, and no other") {
     CHECK((names.contains(name) || dlsym(library, name.c_str()) == nullptr));
   }
 }
+
+extern "C" {
+struct ChannelDesc {
+  int x, y, z, w, kind;
+};
+struct TextureResource {
+  int type;
+  union {
+    void* array;
+    int reserved[32];
+  };
+  unsigned flags;
+};
+struct TextureDesc {
+  int address_mode[3], filter_mode, read_mode, srgb;
+  float border[4];
+  int has_normalized_coordinates;
+  unsigned max_anisotropy;
+  int mipmap_filter_mode;
+  float levels[3];
+  int disable_trilinear_optimization, seamless_cubemap;
+};
+struct Copy3D {
+  void* from_array;
+  size_t from_position[3];
+  void* from;
+  size_t from_pitch[3];
+  void* to_array;
+  size_t to_position[3];
+  void* to;
+  size_t to_pitch[3];
+  size_t extent[3];
+  int kind;
+};
+ChannelDesc cudaCreateChannelDesc(int x, int y, int z, int w, int kind);
+int cudaMallocArray(void** array, const ChannelDesc* desc, size_t width, size_t height, unsigned flags);
+int cudaFreeArray(void* array);
+int cudaArrayGetInfo(ChannelDesc* desc, size_t* extent, unsigned* flags, void* array);
+int cudaMemcpy2DToArray(void* to, size_t x, size_t y, const void* from, size_t pitch, size_t width, size_t height, int);
+int cudaMemcpy2DFromArray(void* to, size_t pitch, void* from, size_t x, size_t y, size_t width, size_t height, int);
+int cudaMemcpy3D(const Copy3D* copy);
+int cudaCreateTextureObject(uint64_t* object, const TextureResource* resource, const TextureDesc* desc, const void*);
+int cudaDestroyTextureObject(uint64_t object);
+int cudaGetTextureObjectResourceDesc(TextureResource* resource, uint64_t object);
+int cudaGetTextureObjectTextureDesc(TextureDesc* desc, uint64_t object);
+int cudaCreateSurfaceObject(uint64_t* object, const TextureResource* resource);
+int cudaDestroySurfaceObject(uint64_t object);
+}
+
+TEST_CASE("arrays are copied in elements and in bytes, and their objects give back what described them") {
+  const ChannelDesc desc = cudaCreateChannelDesc(16, 16, 0, 0, 1);
+  void* array = nullptr;
+  REQUIRE(cudaMallocArray(&array, &desc, 4, 2, 2) == 0);
+  std::vector<uint16_t> values(16), back(16);
+  std::iota(values.begin(), values.end(), uint16_t{1});
+  CHECK(cudaMemcpy2DToArray(array, 0, 0, values.data(), 16, 16, 2, 1) == 0);
+  // Two texels from (1, 1) on, into the place of two elements of the host's row: x counts texels there, bytes here.
+  Copy3D copy{};
+  copy.from_array = array, copy.from_position[0] = 1, copy.from_position[1] = 1;
+  copy.to = back.data(), copy.to_pitch[0] = 32, copy.to_position[0] = 4;
+  copy.extent[0] = 2, copy.extent[1] = 1, copy.extent[2] = 1, copy.kind = 2;
+  CHECK(cudaMemcpy3D(&copy) == 0);
+  CHECK(std::vector<uint16_t>(back.begin(), back.begin() + 7) == std::vector<uint16_t>{0, 0, 11, 12, 13, 14, 0});
+  CHECK(cudaMemcpy2DFromArray(back.data(), 16, array, 0, 0, 16, 2, 2) == 0);
+  CHECK(back == values);
+  ChannelDesc known{};
+  size_t extent[3] = {};
+  unsigned flags = 0;
+  CHECK(cudaArrayGetInfo(&known, extent, &flags, array) == 0);
+  CHECK((known.x == 16 && known.y == 16 && known.z == 0 && known.kind == 1));
+  CHECK((extent[0] == 4 && extent[1] == 2 && extent[2] == 0 && flags == 2));
+
+  TextureResource resource{};
+  resource.array = array;
+  TextureDesc texture{};
+  texture.read_mode = 1, texture.has_normalized_coordinates = 1, texture.address_mode[1] = 2;
+  uint64_t object = 0, surface = 0;
+  REQUIRE(cudaCreateTextureObject(&object, &resource, &texture, nullptr) == 0);
+  TextureResource resource_back{};
+  TextureDesc texture_back{};
+  CHECK(cudaGetTextureObjectResourceDesc(&resource_back, object) == 0);
+  CHECK(cudaGetTextureObjectTextureDesc(&texture_back, object) == 0);
+  CHECK(resource_back.array == array);
+  CHECK(std::memcmp(&texture, &texture_back, sizeof texture) == 0);
+  CHECK(cudaCreateSurfaceObject(&surface, &resource) == 0);
+  CHECK(cudaDestroySurfaceObject(surface) == 0);
+  CHECK(cudaDestroyTextureObject(object) == 0);
+  texture.filter_mode = 1;
+  CHECK(cudaCreateTextureObject(&object, &resource, &texture, nullptr) == 801);
+  CHECK(cudaGetLastError() == 801);
+  const ChannelDesc wrong{16, 8, 0, 0, 1};
+  CHECK(cudaMallocArray(&array, &wrong, 4, 2, 0) == 20);
+  CHECK(cudaGetLastError() == 20);
+  CHECK(cudaFreeArray(resource.array) == 0);
+}

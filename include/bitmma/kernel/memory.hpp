@@ -21,6 +21,8 @@
 namespace bitmma {
 
 class PtxModule;
+struct Texels;
+struct Texture;
 
 /// An allocation of global memory.
 struct Allocation {
@@ -78,6 +80,17 @@ class Memory {
   Allocation variable(const PtxModule& module, std::string_view name);
   /// Frees the variables of a module; if it is used again, they begin anew.
   void unload(const PtxModule& module);
+
+  /// Makes an object by which kernels fetch from texels in one allocation, and returns its handle. Throws Error for
+  /// texels that are not all in one allocation, or that a texture of a GPU cannot have.
+  uint64_t add_texture(const Texture& texture);
+  /// The same for loads and stores: sust and suld.
+  uint64_t add_surface(const Texels& texels);
+  /// Throws Error for a handle of no such object.
+  void remove_texture(uint64_t handle);
+  void remove_surface(uint64_t handle);
+  /// Whether this is the handle of a texture or of a surface.
+  bool has_object(uint64_t handle) const;
 
   /// For the library itself.
   struct Contents;

@@ -96,6 +96,18 @@ int cuMemsetD8Async(CUdeviceptr to, unsigned char value, std::size_t bytes, CUst
 int cuMemsetD2D8Async(CUdeviceptr to, std::size_t pitch, unsigned char value, std::size_t width, std::size_t height,
                       CUstream stream);
 
+int cuArray3DCreate_v2(CUarray* array, const CUDA_ARRAY3D_DESCRIPTOR* descriptor);
+int cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR* descriptor, CUarray array);
+int cuArrayDestroy(CUarray array);
+int cuTexObjectCreate(CUtexObject* object, const CUDA_RESOURCE_DESC* resource, const CUDA_TEXTURE_DESC* texture,
+                      const void* view);
+int cuTexObjectDestroy(CUtexObject object);
+int cuTexObjectGetResourceDesc(CUDA_RESOURCE_DESC* resource, CUtexObject object);
+int cuTexObjectGetTextureDesc(CUDA_TEXTURE_DESC* texture, CUtexObject object);
+int cuSurfObjectCreate(CUsurfObject* object, const CUDA_RESOURCE_DESC* resource);
+int cuSurfObjectDestroy(CUsurfObject object);
+int cuSurfObjectGetResourceDesc(CUDA_RESOURCE_DESC* resource, CUsurfObject object);
+
 int cuStreamCreateWithPriority(CUstream* stream, unsigned flags, int priority);
 int cuStreamDestroy_v2(CUstream stream);
 int cuStreamSynchronize(CUstream stream);

@@ -7,23 +7,20 @@
 namespace bitmma::runtime {
 namespace {
 
-/// cudaPitchedPtr, cudaExtent, cudaPos.
+/// cudaPitchedPtr, cudaPos.
 struct PitchedPointer {
   void* pointer;
   std::size_t pitch, width, height;
-};
-struct Extent {
-  std::size_t width, height, depth;
 };
 struct Position {
   std::size_t x, y, z;
 };
 /// cudaMemcpy3DParms and, with devices, cudaMemcpy3DPeerParms.
 struct Copy3D {
-  void* source_array;
+  CUarray source_array;
   Position source_position;
   PitchedPointer source;
-  void* destination_array;
+  CUarray destination_array;
   Position destination_position;
   PitchedPointer destination;
   Extent extent;
@@ -64,9 +61,43 @@ int find_part(const void* symbol, std::size_t offset, std::size_t bytes, CUdevic
   return error::success;
 }
 
-struct MemoryTypes {
-  CUmemorytype source, destination;
-};
+int copy_3d(const Copy3D& copy, CUstream stream) {
+  MemoryTypes types = memory_types(copy.kind);
+  if (copy.source_array) types.source = CU_MEMORYTYPE_ARRAY;
+  if (copy.destination_array) types.destination = CU_MEMORYTYPE_ARRAY;
+  // CUDA Runtime API, cudaMemcpy3D: widths count elements of the array, if one takes part, and x those of its own side.
+  const std::size_t source_bytes = copy.source_array ? texel_bytes(copy.source_array) : 1,
+                    destination_bytes = copy.destination_array ? texel_bytes(copy.destination_array) : 1;
+  const CUDA_MEMCPY3D driver{.srcXInBytes = copy.source_position.x * source_bytes,
+                             .srcY = copy.source_position.y,
+                             .srcZ = copy.source_position.z,
+                             .srcLOD = 0,
+                             .srcMemoryType = types.source,
+                             .srcHost = copy.source.pointer,
+                             .srcDevice = address(copy.source.pointer),
+                             .srcArray = copy.source_array,
+                             .reserved0 = nullptr,
+                             .srcPitch = copy.source.pitch,
+                             .srcHeight = copy.source.height,
+                             .dstXInBytes = copy.destination_position.x * destination_bytes,
+                             .dstY = copy.destination_position.y,
+                             .dstZ = copy.destination_position.z,
+                             .dstLOD = 0,
+                             .dstMemoryType = types.destination,
+                             .dstHost = copy.destination.pointer,
+                             .dstDevice = address(copy.destination.pointer),
+                             .dstArray = copy.destination_array,
+                             .reserved1 = nullptr,
+                             .dstPitch = copy.destination.pitch,
+                             .dstHeight = copy.destination.height,
+                             .WidthInBytes = copy.extent.width * (copy.source_array ? source_bytes : destination_bytes),
+                             .Height = copy.extent.height,
+                             .Depth = copy.extent.depth};
+  return call([&] { return cuMemcpy3DAsync_v2(&driver, stream); });
+}
+
+}  // namespace
+
 MemoryTypes memory_types(MemcpyKind kind) {
   switch (kind) {
     case MemcpyKind::host_to_host: return {CU_MEMORYTYPE_HOST, CU_MEMORYTYPE_HOST};
@@ -77,39 +108,6 @@ MemoryTypes memory_types(MemcpyKind kind) {
   }
   return {CU_MEMORYTYPE_UNIFIED, CU_MEMORYTYPE_UNIFIED};
 }
-
-int copy_3d(const Copy3D& copy, CUstream stream) {
-  if (copy.source_array || copy.destination_array) return record(bitmma_refuse_call("cudaMemcpy3D of arrays"));
-  const MemoryTypes types = memory_types(copy.kind);
-  const CUDA_MEMCPY3D driver{.srcXInBytes = copy.source_position.x,
-                             .srcY = copy.source_position.y,
-                             .srcZ = copy.source_position.z,
-                             .srcLOD = 0,
-                             .srcMemoryType = types.source,
-                             .srcHost = copy.source.pointer,
-                             .srcDevice = address(copy.source.pointer),
-                             .srcArray = nullptr,
-                             .reserved0 = nullptr,
-                             .srcPitch = copy.source.pitch,
-                             .srcHeight = copy.source.height,
-                             .dstXInBytes = copy.destination_position.x,
-                             .dstY = copy.destination_position.y,
-                             .dstZ = copy.destination_position.z,
-                             .dstLOD = 0,
-                             .dstMemoryType = types.destination,
-                             .dstHost = copy.destination.pointer,
-                             .dstDevice = address(copy.destination.pointer),
-                             .dstArray = nullptr,
-                             .reserved1 = nullptr,
-                             .dstPitch = copy.destination.pitch,
-                             .dstHeight = copy.destination.height,
-                             .WidthInBytes = copy.extent.width,
-                             .Height = copy.extent.height,
-                             .Depth = copy.extent.depth};
-  return call([&] { return cuMemcpy3DAsync_v2(&driver, stream); });
-}
-
-}  // namespace
 
 extern "C" {
 

@@ -24,8 +24,9 @@ constexpr int runtime_version = major_version == 12 ? 12090 : 13000;
 
 namespace error {
 constexpr int success = 0, invalid_value = 1, memory_allocation = 2, invalid_configuration = 9, invalid_symbol = 13,
-              invalid_device_pointer = 17, invalid_memcpy_direction = 21, missing_configuration = 52,
-              invalid_device_function = 98, invalid_device = 101, not_ready = 600, not_supported = 801;
+              invalid_device_pointer = 17, invalid_channel_descriptor = 20, invalid_memcpy_direction = 21,
+              missing_configuration = 52, invalid_device_function = 98, invalid_device = 101, not_ready = 600,
+              not_supported = 801;
 }
 
 struct Dim3 {
@@ -42,6 +43,19 @@ struct LaunchConfig {
 };
 
 enum class MemcpyKind : int { host_to_host, host_to_device, device_to_host, device_to_device, by_address };
+
+struct MemoryTypes {
+  CUmemorytype source, destination;
+};
+MemoryTypes memory_types(MemcpyKind kind);
+
+/// cudaExtent.
+struct Extent {
+  std::size_t width, height, depth;
+};
+
+/// The bytes of a texel of an array; 0 for a handle of no array.
+std::size_t texel_bytes(CUarray array);
 
 /// Records the code for cudaGetLastError, unless it says success or that work has not ended, and returns it.
 int record(int code);
