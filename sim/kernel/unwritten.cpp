@@ -266,7 +266,7 @@ void note_unwritten(Warp& warp, const Op& op, int lane, std::span<const uint8_t>
   std::ranges::transform(states, values.loaded_bits[static_cast<size_t>(lane)].begin(), bits_of_state);
   // A structure with padding is loaded as a whole.
   if (std::ranges::all_of(states, [](uint8_t state) { return state == unwritten; }))
-    warn(warp, op, lane, fmt::format("{}: it has not been written; no address and no branch depends on it", where));
+    warn(warp, op, lane, fmt::format("{}: it has not been written", where));
 }
 
 void mark_loaded(Warp& warp, const Op& op, Mask mask) {
