@@ -30,9 +30,10 @@ struct Allocation {
   std::span<uint8_t> data = {};  // its bytes on the host
 };
 
-/// Allocations at addresses, with the state of each byte: a read of a byte that neither a kernel nor the host has
-/// written is a fault; after a launch without checks all bytes count as written. A launch looks up an address in
-/// logarithmic time. One launch at a time may use a Memory, and no other call meanwhile.
+/// Allocations at addresses, with the state of each byte: kernels copy bytes that neither a kernel nor the host has
+/// written as such, and are at fault where these decide an address or a branch; after a launch without checks all bytes
+/// count as written. A launch looks up an address in logarithmic time. One launch at a time may use a Memory, and no
+/// other call meanwhile.
 class Memory {
  public:
   Memory();
