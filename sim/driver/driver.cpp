@@ -52,7 +52,8 @@ Block* Driver::block_of(uint64_t address) {
 }
 
 Block& Driver::add_block(Block block, bool is_written, std::string name) {
-  memory.map(block.address, {reinterpret_cast<uint8_t*>(block.address), block.bytes}, is_written, std::move(name));
+  memory.map(block.address, {reinterpret_cast<uint8_t*>(block.address), block.bytes}, is_written, std::move(name),
+             false);
   block.id = next_id++;
   return blocks[block.address] = block;
 }

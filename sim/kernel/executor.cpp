@@ -445,7 +445,7 @@ class Executor::State {
         if (mask != 0) op.run(warp, op, mask);
         ++warp.pc;
         warp.waits = mask != 0 && (warp.mask_of(op.d) & mask) != mask;
-        return !warp.waits;
+        return !std::exchange(warp.gives_way, false) && !warp.waits;
       case Control::yield:
         if (mask != 0) op.run(warp, op, mask);
         ++warp.pc;

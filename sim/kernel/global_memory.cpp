@@ -247,6 +247,7 @@ std::vector<kernel::GlobalRegion>& Memory::Contents::regions(bool checks) {
                         .size = block.data.size(),
                         .data = block.data.data(),
                         .states = checks && !block.states.empty() ? block.states.all().data() : nullptr,
+                        .is_output = block.is_output,
                         .name = block.name});
   }
   regions_are_current_ = true;
@@ -279,11 +280,12 @@ void Memory::allocate_at(uint64_t address, int64_t bytes, std::string name) {
   block.data = block.own;
 }
 
-void Memory::map(uint64_t address, std::span<uint8_t> bytes, bool is_written, std::string name) {
+void Memory::map(uint64_t address, std::span<uint8_t> bytes, bool is_written, std::string name, bool is_output) {
   kernel::ByteStates states(is_written ? 0 : bytes.size());
   Contents::Block& block = contents_->add(address, std::ssize(bytes), std::move(name));
   block.states = std::move(states);
   block.data = bytes;
+  block.is_output = is_output;
 }
 
 uint64_t Memory::map(std::span<uint8_t> bytes, bool is_written, std::string name) {

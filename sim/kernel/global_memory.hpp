@@ -47,6 +47,7 @@ struct Memory::Contents {
     std::vector<uint8_t> own = {};   // the bytes, unless they are the caller's
     kernel::ByteStates states = {};  // empty: all bytes are written
     std::string name = {};
+    bool is_output = false;  // see Memory::map
   };
   /// The variables of a module.
   struct Variables {

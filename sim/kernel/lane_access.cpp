@@ -598,7 +598,7 @@ BITMMA_INLINE void load_part(W* to, W keep, const MemoryDetails& details, const 
 
 template <bool is_write>
 BITMMA_INLINE bool find_places(const Warp& warp, Mask mask, const MemoryDetails& details, LanePlaces& places) {
-  if (warp.unwritten) return false;  // a warp that holds unwritten values is followed lane by lane
+  if (warp.unwritten && warp.unwritten->stored != 0) return false;  // its bytes get states of their own
   const auto bytes = static_cast<uint64_t>(details.total());
   return details.address.wide ? find_places<is_write, uint64_t>(warp, mask, details.address, bytes, places)
                               : find_places<is_write, uint32_t>(warp, mask, details.address, bytes, places);
@@ -635,8 +635,8 @@ BITMMA_INLINE void load_lanes(Warp& warp, const Op& op, Mask mask) {
 BITMMA_INLINE bool read_rows_of_lanes(Warp& warp, const Op& op, Mask mask, const Address& address, MatrixRows& rows) {
   constexpr size_t bytes = std::tuple_size_v<MatrixRows::value_type>;
   LanePlaces places;
-  if (warp.unwritten || !(address.wide ? find_places<false, uint64_t>(warp, mask, address, bytes, places)
-                                       : find_places<false, uint32_t>(warp, mask, address, bytes, places)))
+  if (!(address.wide ? find_places<false, uint64_t>(warp, mask, address, bytes, places)
+                     : find_places<false, uint32_t>(warp, mask, address, bytes, places)))
     return false;
   if (places.space != Space::shared) return false;
   const uint8_t* const from = in_shared(warp, op, mask, bytes, false, places);

@@ -29,7 +29,6 @@ struct MemoryDetails {
 
   int total() const { return bytes * static_cast<int>(parts.size()); }
 };
-constexpr size_t most_access_bytes = 32;  // of a lane
 
 /// ld and st, compiled for the processor's instruction set; the Op's details are MemoryDetails.
 Run load_run();

@@ -395,7 +395,7 @@ LaunchReport launch(const PtxEntry& kernel, const Launch& call) {
   for (const auto& [cluster, text] : printed) report.printed += text;
   for (std::optional<Violation> Warnings::*const kind :
        {&Warnings::early_read, &Warnings::same_address, &Warnings::block_race, &Warnings::shared_race,
-        &Warnings::unwritten_read}) {
+        &Warnings::unwritten_read, &Warnings::widened_read}) {
     const auto warned =
         std::ranges::find_if(free, [&](const auto& executor) { return (executor->warnings().*kind).has_value(); });
     if (warned != free.end()) report.warnings.push_back(*((*warned)->warnings().*kind));

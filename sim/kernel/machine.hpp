@@ -7,6 +7,7 @@
 // registers are slots that are filled when a warp begins, so that every operand of an Op is the offset of a slot.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -95,8 +96,11 @@ constexpr uint32_t shared_begin = 1024;
 constexpr int shared_rank_bits = 24;
 constexpr uint32_t most_shared_rank = 0xFF;
 
-/// State of a byte of shared, local or uninitialised global memory.
-enum ByteState : uint8_t { unwritten = 0, written = 1, in_flight = 2 };
+/// State of a byte of shared, local or uninitialised global memory. Kernels change elements of 4 bits by atom.cas, so
+/// that half of a byte may be written.
+enum ByteState : uint8_t { unwritten = 0, written = 1, in_flight = 2, low_half_written = 3, high_half_written = 4 };
+
+constexpr size_t most_access_bytes = 32;  // of a lane's load or store
 
 /// An allocation of global memory.
 struct GlobalRegion {
@@ -104,6 +108,7 @@ struct GlobalRegion {
   uint8_t* data = nullptr;
   uint8_t* states = nullptr;  // one ByteState for each byte; nullptr: all bytes are written
   BlockUses* uses = nullptr;  // nullptr: blocks run one after another, in the order of their numbers
+  bool is_output = false;     // the caller looks at its bytes: none that a kernel stores may be unwritten
   std::string name = {};
 };
 
@@ -184,11 +189,18 @@ struct Activation {
   std::vector<uint8_t> saved = {};                     // the slots of the activation before it
 };
 
-/// Values of a warp's registers that were loaded from memory which nothing wrote. See unwritten.hpp.
+/// For the bytes of each lane's load or store: their bits that nothing wrote.
+using AccessBits = std::array<std::array<uint8_t, most_access_bytes>, lanes>;
+
+/// Bits of a warp's registers that were loaded from memory which nothing wrote. See unwritten.hpp.
 struct UnwrittenValues {
-  std::vector<Mask> lanes_of_register = {};  // of each register of the entry
-  Mask loaded = 0, stored = 0;               // lanes of the load and of the store that run
-  std::string origin = {};                   // of the newest: its place, the thread and the line
+  // Of each register of the entry: the lanes that hold such bits, and those whose value depends on what atom.cas
+  // returned.
+  std::vector<Mask> lanes_of_register = {}, exchanged_of_register = {};
+  std::map<int, std::vector<uint8_t>> bits_of_register = {};  // of the registers that hold any, laid out as their slots
+  Mask loaded = 0, stored = 0;                                // lanes of the load and of the store that run
+  AccessBits loaded_bits = {};
+  std::string origin = {};  // of the newest: its place, the thread and the line
 };
 
 enum class WarpStatus : uint8_t { ready, at_barrier, at_warpgroup, at_cluster_barrier, done };
@@ -205,14 +217,17 @@ struct Warp : Divergence {
   std::vector<uint32_t> seen = {};  // epochs of the cluster's other warps that barriers made visible to this warp
   uint32_t seen_of_all = 0;         // the least of them
   uint32_t epoch = 1;
-  Mask cluster_arrived = 0;  // lanes whose barrier.cluster.arrive is incomplete
-  Mask cluster_passed = 0;   // lanes whose arrival is complete and that have not waited yet
+  uint32_t released_epoch = 0;  // the newest one before a fence: a relaxed operation makes it visible
+  Mask cluster_arrived = 0;     // lanes whose barrier.cluster.arrive is incomplete
+  Mask cluster_passed = 0;      // lanes whose arrival is complete and that have not waited yet
   // wgmma groups are numbered from 1. For each register: the group whose accumulator it holds; empty before any wgmma.
   std::vector<uint32_t> group_of_register = {};
   uint32_t committed_groups = 0, completed_groups = 0, newest_group = 0;
   bool takes_unwritten = false;  // the load that runs may read unwritten bytes
   std::unique_ptr<UnwrittenValues> unwritten = {};
-  bool waits = false;  // its turn ended at an mbarrier whose phase is incomplete
+  std::array<uint8_t, most_access_bytes> widened = {};  // the bytes of a load that ends beyond its allocation
+  bool waits = false;                                   // its turn ended at an mbarrier whose phase is incomplete
+  bool gives_way = false;                               // its turn ends at an mbarrier although the phase is complete
   /// The mbarrier on which lanes wait, and the phase. If the phase completes, they see it, even if they run again only
   /// when the next one is complete too: a GPU wakes them in between.
   struct Sleep {
@@ -313,7 +328,8 @@ struct Warnings {
   std::optional<Violation> same_address = {};    // lanes that store different values to one address
   std::optional<Violation> block_race = {};      // blocks that use the same global memory
   std::optional<Violation> shared_race = {};     // with RaceCheck::warning
-  std::optional<Violation> unwritten_read = {};  // of bytes whose values reach no output
+  std::optional<Violation> unwritten_read = {};  // of bytes whose values decide nothing
+  std::optional<Violation> widened_read = {};    // of bytes beyond the end of an allocation
 };
 
 /// Clusters that run one after the other: those from `next` on, `step` apart. A running one may take the next one's
@@ -419,6 +435,18 @@ inline void copy_element(void* to, const void* from, size_t bytes) {
   }
 }
 
+/// Calls body(lane) in the order in which the lanes of a warp store `bytes` bytes each, so that the last one at an
+/// address stays: 128 bytes at a time, and of those the lowest lane last. See write_lanes.
+template <typename Body>
+void for_each_in_write_order(Mask mask, size_t bytes, const Body& body) {
+  const int lanes_of_pass = std::clamp(static_cast<int>(128 / bytes), 1, lanes);
+  for (int begin = 0; begin < lanes; begin += lanes_of_pass) {
+    for (int lane = begin + lanes_of_pass; lane-- > begin;) {
+      if ((mask >> lane & 1) != 0) body(lane);
+    }
+  }
+}
+
 /// Writes each lane's `bytes` bytes, at a distance of `stride` in `data`, to its place, as a GPU does if several lanes
 /// have one address: a warp stores 128 bytes at a time, in ascending order of lanes, and of those the lowest lane's
 /// value stays. Measured on an H100 for shared and global memory: data/kernels/instructions.py.
@@ -435,6 +463,8 @@ void fence_async(Warp& warp);
 
 /// Adds the epochs of the cluster's warps that `warp` has seen, and its own epoch, to those that a barrier publishes.
 void tell(const Warp& warp, std::vector<uint32_t>& known);
+/// The same of a relaxed operation: of its own epochs, those before its last fence.
+void tell_released(const Warp& warp, std::vector<uint32_t>& known);
 /// From here on the warp sees the epochs that the barrier published.
 void learn(Warp& warp, std::span<const uint32_t> known);
 

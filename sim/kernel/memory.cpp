@@ -146,12 +146,14 @@ void require_written(const uint8_t* states, size_t bytes, int lane, const Where&
 template <typename Where>
 void check_states(Warp& warp, const Op& op, uint8_t* states, size_t bytes, int lane, AccessKind kind,
                   const Where& where) {
-  if (kind == AccessKind::read && warp.takes_unwritten) {
-    const auto is = [](uint8_t state) { return [state](uint8_t other) { return other == state; }; };
-    if (std::any_of(states, states + bytes, is(unwritten)) && std::none_of(states, states + bytes, is(in_flight)))
-      return note_unwritten(warp, op, lane, where());
+  if (warp.takes_unwritten && (kind == AccessKind::read || kind == AccessKind::atomic) &&
+      std::none_of(states, states + bytes, [](uint8_t state) { return state == in_flight; })) {
+    const std::span of_access(states, bytes);
+    if (std::ranges::any_of(of_access, [](uint8_t state) { return state != written; }))
+      note_unwritten(warp, op, lane, of_access, where());
+  } else if (kind == AccessKind::read || kind == AccessKind::atomic) {
+    require_written(states, bytes, lane, where);
   }
-  if (kind == AccessKind::read || kind == AccessKind::atomic) require_written(states, bytes, lane, where);
   if (kind != AccessKind::read) std::memset(states, written, bytes);
 }
 
@@ -236,11 +238,49 @@ bool differ(const uint8_t* x, const uint8_t* y, size_t bytes) {
                 .severity = Severity::warning};
 }
 
+/// Compilers widen loads: of three elements at the end of an allocation they load four. cudaMalloc aligns allocations
+/// to 256 bytes, so that a GPU reads what follows. The bytes of such a load, with zeros beyond the end, which count as
+/// unwritten; nullptr for one that does not begin in an allocation, or ends beyond its aligned end.
+uint8_t* widened_load(Warp& warp, const Op& op, int lane, uint64_t address, size_t bytes) {
+  constexpr uint64_t alignment = 256;
+  Cta& cta = *warp.cta;
+  const GlobalRegion* const region = region_of(cta, address, 1);
+  if (!region) return nullptr;
+  const uint64_t end = region->begin + region->size, aligned_end = (end + alignment - 1) / alignment * alignment;
+  if (aligned_end - address < bytes || region_of(cta, address + bytes - 1, 1)) return nullptr;
+  const uint64_t at = address - region->begin;
+  const auto inside = static_cast<size_t>(end - address);
+  warp.widened = {};
+  std::memcpy(warp.widened.data(), region->data + at, inside);
+  if (region->uses) note_block_use(warp, op, *region, at, inside, false, false);
+  if (!cta.launch->checks) return warp.widened.data();
+  std::array<uint8_t, most_access_bytes> states{};
+  if (region->states) std::copy_n(region->states + at, inside, states.begin());
+  else std::fill_n(states.begin(), inside, uint8_t{written});
+  const std::string where = fmt::format("byte {} of {}, which has {} bytes", region->size, region->name, region->size);
+  note_unwritten(warp, op, lane, std::span(states).first(bytes), where);
+  std::optional<Violation>& warning = cta.cluster->warnings.widened_read;
+  if (!warning)
+    warning = Violation{
+        .code = ViolationCode::out_of_bounds,
+        .field = fmt::format("{}, {}, {}", print_block(cta), print_thread(cta, warp.index, lane),
+                             line_of(cta, op.instruction)),
+        .seen = fmt::format("{} bytes from byte {} of {}, which has {}", bytes, at, region->name, region->size),
+        .expected = "an access within the allocation",
+        .fix = "a GPU reads the bytes behind it, up to the next multiple of 256",
+        .severity = Severity::warning};
+  return warp.widened.data();
+}
+
 uint8_t* in_global(Warp& warp, const Op& op, int lane, uint64_t address, int bytes, AccessKind kind,
                    const uint8_t* data) {
   Cta& cta = *warp.cta;
   const GlobalRegion* const match = region_of(cta, address, static_cast<uint64_t>(bytes));
   if (!match) {
+    if (kind == AccessKind::read && warp.takes_unwritten) {
+      if (uint8_t* const bytes_of_load = widened_load(warp, op, lane, address, static_cast<size_t>(bytes)))
+        return bytes_of_load;
+    }
     fault(ViolationCode::out_of_bounds, lane, fmt::format("{} bytes at {}", bytes, nearest_region(cta, address)),
           "an address in one of the arguments");
   }
@@ -349,13 +389,8 @@ void write_lanes(Warp& warp, const Op& op, Mask mask, std::span<uint8_t* const, 
     if (ascends) copy_element(places[static_cast<size_t>(lane)], data_of(lane), bytes);
   });
   if (ascends) return;
-  // From the last lane of each pass to its first one, so that the lowest lane writes last.
-  const int lanes_of_pass = std::clamp(static_cast<int>(128 / bytes), 1, lanes);
-  for (int begin = 0; begin < lanes; begin += lanes_of_pass) {
-    for (int lane = begin + lanes_of_pass; lane-- > begin;) {
-      if ((mask >> lane & 1) != 0) std::memcpy(places[static_cast<size_t>(lane)], data_of(lane), bytes);
-    }
-  }
+  for_each_in_write_order(mask, bytes,
+                          [&](int lane) { std::memcpy(places[static_cast<size_t>(lane)], data_of(lane), bytes); });
   std::optional<Violation>& warning = warp.cta->cluster->warnings.same_address;
   if (warning) return;
   for_each_lane(mask, [&](int lane) {
@@ -449,11 +484,20 @@ void fence_async(Warp& warp) {
   ++warp.epoch;
 }
 
-void tell(const Warp& warp, std::vector<uint32_t>& known) {
+namespace {
+
+void tell(const Warp& warp, uint32_t epoch, std::vector<uint32_t>& known) {
   known.resize(warp.seen.size());
   for (size_t i = 0; i < known.size(); ++i) known[i] = std::max(known[i], warp.seen[i]);
   uint32_t& own = known[static_cast<size_t>(warp.number)];
-  own = std::max(own, warp.epoch);
+  own = std::max(own, epoch);
+}
+
+}  // namespace
+
+void tell(const Warp& warp, std::vector<uint32_t>& known) { tell(warp, warp.epoch, known); }
+void tell_released(const Warp& warp, std::vector<uint32_t>& known) {
+  if (warp.released_epoch > 0) tell(warp, warp.released_epoch, known);
 }
 
 void learn(Warp& warp, std::span<const uint32_t> known) {

@@ -42,6 +42,9 @@ struct Opcode {
   Access access = Access::none;
   /// The types that PTX has for it: of its last word that names one. Empty: the decoder alone decides.
   TypeSet types = {};
+  /// Of how many operands, from the first source on, the bits pass one by one to the result: each bit of that depends
+  /// on one bit of each of them, and on the other operands.
+  uint8_t passing_operands = 0;
   bool selects = false;           // the result is operand 1 or 2, as predicate 3 says
   bool scales_subnormal = false;  // its approximation without .ftz scales a subnormal operand first
   bool is_idempotent = false;     // of two equal operands the result is the operand

@@ -19,6 +19,7 @@
 #include "lane_access.hpp"
 #include "lanes.hpp"
 #include "matrix.hpp"
+#include "unwritten.hpp"
 
 namespace bitmma::kernel {
 namespace {
@@ -60,20 +61,18 @@ uint32_t unwritten_bytes(const Warp& warp, const uint8_t* row, int bytes) {
   const Cta* const owner = owner_of(*warp.cta->cluster, row);
   uint32_t unwritten_ones = 0;
   for (int i = 0; owner && i < bytes; ++i)
-    unwritten_ones |= uint32_t{owner->shared_states[static_cast<size_t>(row - owner->shared.data() + i)] == unwritten}
-                      << i;
+    unwritten_ones |=
+        uint32_t{bits_of_state(owner->shared_states[static_cast<size_t>(row - owner->shared.data() + i)]) != 0} << i;
   return unwritten_ones;
 }
 
-/// After an ldmatrix: register i holds such values in the lanes of which holds(i, lane) is true.
-template <typename Holds>
-void mark_matrices(Warp& warp, const Op& op, const Holds& holds) {
+/// After an ldmatrix: register i has the unwritten bits bits_of(i, lane).
+template <typename BitsOf>
+void mark_matrices(Warp& warp, const Op& op, const BitsOf& bits_of) {
   const std::span<const Operand> registers = parts_of(instruction_of(warp, op).operands[0]);
   for (size_t i = 0; i < registers.size(); ++i) {
     if (registers[i].kind != Kind::reg) continue;
-    Mask& of_register = warp.unwritten->lanes_of_register[static_cast<size_t>(registers[i].reg)];
-    of_register = 0;
-    for (int lane = 0; lane < lanes; ++lane) of_register |= Mask{holds(i, lane)} << lane;
+    for (int lane = 0; lane < lanes; ++lane) set_unwritten_bits(warp, registers[i].reg, lane, bits_of(i, lane));
   }
 }
 
@@ -105,10 +104,13 @@ void move_matrices(Warp& warp, const Op& op, Mask mask) {
     }
     if (!warp.unwritten || std::exchange(warp.unwritten->loaded, 0) == 0) return;
     mark_matrices(warp, op, [&](size_t i, int lane) {
-      const size_t first = (i * lanes + static_cast<size_t>(lane)) * 2;
-      return std::ranges::any_of(std::span(details.places).subspan(first, 2), [&](const auto& place) {
-        return (unwritten_of_row[static_cast<size_t>(place.address_lane)] >> place.byte & 3) != 0;
-      });
+      uint64_t bits = 0;
+      for (size_t half = 0; half < 2; ++half) {
+        const auto& place = details.places[(i * lanes + static_cast<size_t>(lane)) * 2 + half];
+        const uint32_t bytes = unwritten_of_row[static_cast<size_t>(place.address_lane)] >> place.byte;
+        bits |= ((bytes & 1) * uint64_t{0xFF} | (bytes >> 1 & 1) * uint64_t{0xFF00}) << 16 * half;
+      }
+      return bits;
     });
     return;
   }
@@ -128,7 +130,20 @@ void move_matrices(Warp& warp, const Op& op, Mask mask) {
   for (int lane = 0; lane < rows; ++lane)
     row_of[lane] =
         locate(warp, op, lane, details.address, 16, AccessKind::write, data[static_cast<size_t>(lane)].data());
-  write_lanes(warp, op, with_rows, std::span<uint8_t* const, lanes>(row_of), data.front().data(), 16, 16);
+  const std::span<uint8_t* const, lanes> places(row_of);
+  write_lanes(warp, op, with_rows, places, data.front().data(), 16, 16);
+  if (!warp.unwritten || warp.unwritten->stored == 0) return;
+  AccessBits stored{};
+  const std::span<const Operand> registers = parts_of(instruction_of(warp, op).operands[1]);
+  for (size_t i = 0; i < details.places.size(); ++i) {  // two of each lane of each register
+    const Operand& reg = registers[i / 2 / lanes];
+    if (reg.kind != Kind::reg) continue;
+    const auto bits =
+        static_cast<uint16_t>(unwritten_bits(warp, reg.reg, static_cast<int>(i / 2 % lanes)) >> 16 * (i % 2));
+    const auto& place = details.places[i];
+    std::memcpy(&stored[static_cast<size_t>(place.address_lane)][static_cast<size_t>(place.byte)], &bits, 2);
+  }
+  write_states(warp, with_rows, places, stored, 16);
 }
 
 // --- matrices of bytes, and of 4-bit and 6-bit elements that ldmatrix unpacks into bytes
@@ -195,6 +210,20 @@ void move_byte_matrices(Warp& warp, const Op& op, Mask mask) {
       places[i] = locate(warp, op, lane, details.address, row_elements, AccessKind::write, memory[i].data());
     }
     write_lanes(warp, op, static_cast<Mask>(low_mask(rows)), places, memory.front().data(), row_elements, row_elements);
+    if (!warp.unwritten || warp.unwritten->stored == 0) return;
+    AccessBits stored{};
+    const std::span<const Operand> registers = parts_of(instruction_of(warp, op).operands[1]);
+    for (size_t i = 0; i < registers.size(); ++i) {
+      for (int lane = 0; lane < lanes && registers[i].kind == Kind::reg; ++lane) {
+        for (int byte = 0; byte < 4; ++byte) {
+          const int matrix = static_cast<int>(i) / details.registers;
+          const BytePlace place = byte_place(details, lane, static_cast<int>(i) % details.registers, byte);
+          stored[static_cast<size_t>(matrix * details.rows + place.row)][static_cast<size_t>(place.col)] =
+              static_cast<uint8_t>(unwritten_bits(warp, registers[i].reg, lane) >> 8 * byte);
+        }
+      }
+    }
+    write_states(warp, static_cast<Mask>(low_mask(rows)), places, stored, row_elements);
     return;
   }
   warp.takes_unwritten = warp.cta->launch->checks;
@@ -220,14 +249,14 @@ void move_byte_matrices(Warp& warp, const Op& op, Mask mask) {
   if (!warp.unwritten || std::exchange(warp.unwritten->loaded, 0) == 0) return;
   mark_matrices(warp, op, [&](size_t i, int lane) {
     const int matrix = static_cast<int>(i) / details.registers, reg = static_cast<int>(i) % details.registers;
-    bool holds = false;
+    uint64_t all = 0;
     for (int byte = 0; byte < 4; ++byte) {
       const MatrixPlace place = byte_place(details.shape, lane, reg, byte);
       const uint32_t of_row = unwritten_of_row[static_cast<size_t>(matrix * details.rows + place.row)];
       const int first = bits * place.col / 8, last = (bits * place.col + bits - 1) / 8;
-      holds = holds || (of_row >> first & low_mask(last - first + 1)) != 0;
+      if ((of_row >> first & low_mask(last - first + 1)) != 0) all |= uint64_t{0xFF} << 8 * byte;
     }
-    return holds;
+    return all;
   });
 }
 
@@ -650,8 +679,7 @@ std::span<const Opcode> matrix_opcodes() { return matrix_rows; }
 void follow_product(Warp& warp, const Op& op) {
   const auto& details = *static_cast<const MmaDetails*>(op.details);
   const std::span<const Operand> operands = instruction_of(warp, op).operands;
-  std::vector<Mask>& lanes_of_register = warp.unwritten->lanes_of_register;
-  /// Calls body(register of the operand, lane, element's place) for the elements of an operand.
+  /// Calls body(register of the operand, lane, the element's bits in it, its place) for the elements of an operand.
   const auto for_each_element = [&](size_t operand, std::string_view name, const auto& body) {
     const Fragment fragment = register_fragment_of(details.instruction, name);
     const std::span<const Operand> registers = parts_of(operands[operand]);
@@ -659,34 +687,36 @@ void follow_product(Warp& warp, const Op& op) {
       if (registers[i].kind != Kind::reg) continue;
       for (int lane = 0; lane < lanes; ++lane) {
         for (int bit = 0; bit < (fragment.is_wide() ? 64 : 32); bit += fragment.element_bits)
-          body(static_cast<size_t>(registers[i].reg), lane, element_at(fragment, lane, static_cast<int>(i), bit));
+          body(registers[i].reg, lane, low_mask(fragment.element_bits) << bit,
+               element_at(fragment, lane, static_cast<int>(i), bit));
       }
     }
   };
-  const auto holds = [&](size_t reg, int lane) { return (lanes_of_register[reg] >> lane & 1) != 0; };
+  const auto holds = [&](int reg, int lane, uint64_t bits) { return (unwritten_bits(warp, reg, lane) & bits) != 0; };
   std::set<int> rows, columns;
   std::set<std::pair<int, int>> elements;
-  for_each_element(1, "a", [&](size_t reg, int lane, MatrixPlace at) {
-    if (holds(reg, lane)) rows.insert(at.row);
+  for_each_element(1, "a", [&](int reg, int lane, uint64_t bits, MatrixPlace at) {
+    if (holds(reg, lane, bits)) rows.insert(at.row);
   });
-  for_each_element(2, "b", [&](size_t reg, int lane, MatrixPlace at) {
-    if (holds(reg, lane)) columns.insert(at.row);
+  for_each_element(2, "b", [&](int reg, int lane, uint64_t bits, MatrixPlace at) {
+    if (holds(reg, lane, bits)) columns.insert(at.row);
   });
-  for_each_element(3, "c", [&](size_t reg, int lane, MatrixPlace at) {
-    if (holds(reg, lane)) elements.emplace(at.row, at.col);
+  for_each_element(3, "c", [&](int reg, int lane, uint64_t bits, MatrixPlace at) {
+    if (holds(reg, lane, bits)) elements.emplace(at.row, at.col);
   });
   // Metadata and scales: the whole product.
   bool all = false;
   for_each_register(operands.subspan(4), [&](const Operand& operand) {
-    all = all || lanes_of_register[static_cast<size_t>(operand.reg)] != 0;
+    all = all || warp.unwritten->lanes_of_register[static_cast<size_t>(operand.reg)] != 0;
   });
-  std::map<size_t, Mask> results;
-  for_each_element(0, "d", [&](size_t reg, int lane, MatrixPlace at) {
+  std::map<int, std::array<uint64_t, lanes>> results;
+  for_each_element(0, "d", [&](int reg, int lane, uint64_t bits, MatrixPlace at) {
     const bool is_affected =
         all || rows.contains(at.row) || columns.contains(at.col) || elements.contains({at.row, at.col});
-    results[reg] |= Mask{is_affected} << lane;
+    results[reg][static_cast<size_t>(lane)] |= is_affected ? bits : 0;
   });
-  for (const auto& [reg, mask] : results) lanes_of_register[reg] = mask;
+  for (const auto& [reg, bits] : results)
+    for (int lane = 0; lane < lanes; ++lane) set_unwritten_bits(warp, reg, lane, bits[static_cast<size_t>(lane)]);
 }
 
 void check_operands(const bitmma::Instruction& instruction, Target target, const State& state,

@@ -31,8 +31,8 @@ void acquire(Warp& warp, const MbarrierObject& barrier) {
   if (known != barrier.cta->known_at.end()) learn(warp, known->second);
 }
 
-/// Completes the copies that signal this barrier.
-void complete_bulk_copies(const MbarrierObject& object, int lane) {
+/// Completes the copies that signal this barrier. False if there are none.
+bool complete_bulk_copies(const MbarrierObject& object, int lane) {
   uint64_t arrived = 0;
   std::erase_if(object.cta->bulk_copies, [&](const BulkCopy& copy) {
     if (copy.barrier != object.address) return false;
@@ -48,6 +48,7 @@ void complete_bulk_copies(const MbarrierObject& object, int lane) {
     return true;
   });
   if (arrived > 0) change(object, lane, 0, -static_cast<int64_t>(arrived));
+  return arrived > 0;
 }
 
 void run_mbarrier(Warp& warp, const Op& op, Mask mask) {
@@ -70,7 +71,10 @@ void run_mbarrier(Warp& warp, const Op& op, Mask mask) {
         if (object.cta->launch->checks) std::memset(object.cta->shared_states.data() + object.address, unwritten, 8);
         break;
       case What::expect_tx: change(object, lane, 0, number); break;
-      case What::complete_tx: change(object, lane, 0, -static_cast<int64_t>(number)); break;
+      case What::complete_tx:  // always .relaxed
+        tell_released(warp, object.cta->known_at[object.address]);
+        change(object, lane, 0, -static_cast<int64_t>(number));
+        break;
       case What::arrive:
       case What::arrive_drop: {
         uint64_t state = 0;
@@ -99,7 +103,8 @@ void wait_for_phase(Warp& warp, const Op& op, Mask mask) {
   for_each_lane(mask, [&](int lane) {
     const MbarrierObject object =
         object_of(warp, op, lane, details.address.space, details.address.of(warp, lane), AccessKind::atomic);
-    complete_bulk_copies(object, lane);
+    // A copy takes long on a GPU: meanwhile the other warps reach the barrier.
+    if (complete_bulk_copies(object, lane)) warp.gives_way = true;
     const bool waited_for = details.parity ? (warp.lanes_of<const uint32_t>(op.b)[lane] & 1) != 0
                                            : MbarrierPhase::of(warp.lanes_of<const uint64_t>(op.b)[lane]).parity;
     const Mask bit = Mask{1} << lane;

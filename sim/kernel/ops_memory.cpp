@@ -190,14 +190,16 @@ struct IgnoredForm {
   size_t operand_count = 0;
   bool fences_async = false;
   bool yields = false;
+  bool releases = false;
 };
 
 constexpr Choice scopes{Word::cta, Word::cluster, Word::gpu, Word::sys};
 // PTX ISA, sections of these instructions.
 constexpr auto ignored_forms = std::to_array<IgnoredForm>({
-    {.words = {Word::fence, {Word::none, Word::sc, Word::acq_rel, Word::acquire, Word::release}, scopes}},
+    {.words = {Word::fence, Word::acquire, scopes}},
+    {.words = {Word::fence, {Word::none, Word::sc, Word::acq_rel, Word::release}, scopes}, .releases = true},
     {.words = {Word::fence, Word::acquire, Word::sync_restrict_shared_cluster, Word::cluster}},
-    {.words = {Word::fence, Word::release, Word::sync_restrict_shared_cta, Word::cluster}},
+    {.words = {Word::fence, Word::release, Word::sync_restrict_shared_cta, Word::cluster}, .releases = true},
     {.words = {Word::fence, Word::mbarrier_init, Word::release, Word::cluster}},
     {.words = {Word::fence, Word::proxy, Word::alias}},
     {.words =
@@ -213,7 +215,7 @@ constexpr auto ignored_forms = std::to_array<IgnoredForm>({
     {.words = {Word::fence, Word::proxy, Word::tensormap_generic, Word::acquire, scopes},
      .operands = {address_operand, number_from(128, 128)},
      .operand_count = 2},
-    {.words = {Word::membar, {Word::cta, Word::gl, Word::sys}}},
+    {.words = {Word::membar, {Word::cta, Word::gl, Word::sys}}, .releases = true},
     {.words = {Word::membar, Word::proxy, Word::alias}},
     {.words =
          {Word::membar, Word::proxy, Word::async, {Word::none, Word::global, Word::shared_cta, Word::shared_cluster}},
@@ -244,6 +246,7 @@ constexpr auto ignored_forms = std::to_array<IgnoredForm>({
 });
 
 void fence_proxy(Warp& warp, const Op&, Mask) { fence_async(warp); }
+void fence_release(Warp& warp, const Op&, Mask) { warp.released_epoch = warp.epoch++; }
 
 void decode_ignored(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   const auto form = std::ranges::find_if(ignored_forms,
@@ -266,7 +269,7 @@ void decode_ignored(Decoder& decoder, const PtxInstruction& instruction, Words& 
     }
   }
   words.take_all();
-  Op& op = decoder.emit(form->fences_async ? fence_proxy : nothing);
+  Op& op = decoder.emit(form->fences_async ? fence_proxy : form->releases ? fence_release : nothing);
   if (form->yields) op.control = Control::yield;
 }
 
@@ -408,7 +411,9 @@ void run_wide_atomic(Warp& warp, const Op& op, Mask mask) {
   uint64_t& changes = warp.cta->cluster->changes;
   for_each_lane(mask, [&](int lane) {
     const uint64_t changes_before = changes;
+    warp.takes_unwritten = true;
     uint8_t* const at = locate(warp, op, lane, details.address, 16, AccessKind::atomic);
+    warp.takes_unwritten = false;
     std::array<uint64_t, 2> old, next;
     std::memcpy(old.data(), at, 16);
     const bool stores = details.what == Atomic::exch || std::memcmp(old.data(), word(details.b.front(), lane), 16) == 0;
@@ -416,6 +421,7 @@ void run_wide_atomic(Warp& warp, const Op& op, Mask mask) {
     if (!stores || next == old) changes = changes_before;
     if (stores) std::memcpy(at, next.data(), 16);
     std::memcpy(word(details.d.front(), lane), old.data(), 16);
+    if (warp.unwritten) mark_atomic(warp, op, lane, details.what, at, 16, stores, {old[0] ^ next[0], old[1] ^ next[1]});
   });
 }
 
@@ -433,19 +439,27 @@ void run_atomic(Warp& warp, const Op& op, Mask mask) {
     const uint64_t address = details.address.of(warp, lane);
     const bool is_shared = details.address.space == Space::shared || (details.address.space == Space::generic &&
                                                                       (address & ~(window_bytes - 1)) == shared_window);
+    warp.takes_unwritten = true;
     uint8_t* at = locate(warp, op, lane, details.address.space, address, total, AccessKind::atomic);
+    warp.takes_unwritten = false;
+    bool is_equal = false;  // of cas
+    uint64_t changed = 0;
     for (size_t i = 0; i < details.b.size(); ++i, at += bytes) {
       uint64_t old = 0;
       std::memcpy(&old, at, static_cast<size_t>(bytes));
+      is_equal = old == (word(details.b[i], lane) & low_mask(8 * bytes));
       const uint64_t next =
           combined(details.what, details.type, old, word(details.b[i], lane) & low_mask(8 * bytes),
                    op.c == Op::no_slot ? 0 : word(op.c, lane), is_shared ? AtomicPlace::shared : AtomicPlace::global);
+      changed = old ^ next;
       is_same = is_same && std::memcmp(at, &next, static_cast<size_t>(bytes)) == 0;
       std::memcpy(at, &next, static_cast<size_t>(bytes));
       if (!details.returns) continue;
       if (bytes == 8) warp.lanes_of<uint64_t>(details.d[i])[lane] = old;
       else warp.lanes_of<uint32_t>(details.d[i])[lane] = static_cast<uint32_t>(old);
     }
+    if (warp.unwritten)
+      mark_atomic(warp, op, lane, details.what, at - total, static_cast<size_t>(bytes), is_equal, {changed, 0});
     if (is_same && !details.barrier) changes = changes_before;
     if (!details.barrier) return;
     // The bytes become visible to the threads that wait for the barrier.
@@ -740,8 +754,7 @@ constexpr auto memory_rows = std::to_array<Opcode>({
 void load_by_lanes(Warp& warp, const Op& op, Mask mask) {
   const auto& details = *static_cast<const MemoryDetails*>(op.details);
   const int total = details.total();
-  const bool checks = warp.cta->launch->checks;
-  warp.takes_unwritten = checks;
+  warp.takes_unwritten = true;
   for_each_lane(mask, [&](int lane) {
     const uint8_t* from = locate(warp, op, lane, details.address, total, AccessKind::read);
     for (const MemoryDetails::Part& part : details.parts) {
@@ -759,7 +772,7 @@ void load_by_lanes(Warp& warp, const Op& op, Mask mask) {
     }
   });
   warp.takes_unwritten = false;
-  if (checks) mark_loaded(warp, op, mask);
+  mark_loaded(warp, op, mask);
 }
 
 void store_by_lanes(Warp& warp, const Op& op, Mask mask) {
@@ -785,7 +798,8 @@ void store_by_lanes(Warp& warp, const Op& op, Mask mask) {
         locate(warp, op, lane, details.address, total, AccessKind::write, data[static_cast<size_t>(lane)].data());
   });
   write_lanes(warp, op, mask, places, data.front().data(), most_access_bytes, static_cast<size_t>(total));
-  if (warp.unwritten) mark_stored(warp, places, static_cast<size_t>(total));
+  if (warp.unwritten && warp.unwritten->stored != 0)
+    write_states(warp, mask, places, stored_bits(warp, op, mask), static_cast<size_t>(total));
 }
 
 Address address_of(Decoder& decoder, const Operand& operand, Space space) {

@@ -33,7 +33,10 @@ struct Machine {
     launch.block = {warps * lanes, 1, 1};
     launch.races = races;
     program.entry.instructions.resize(instructions);
-    for (int i = 0; i < instructions; ++i) program.entry.instructions[static_cast<size_t>(i)].line = i;
+    for (int i = 0; i < instructions; ++i) {
+      program.entry.instructions[static_cast<size_t>(i)].line = i;
+      program.entry.instructions[static_cast<size_t>(i)].operands.resize(2);
+    }
     regions = {{.begin = global_begin, .size = 16, .data = data.data(), .name = "other"},
                {.begin = global_at,
                 .size = memory_bytes,

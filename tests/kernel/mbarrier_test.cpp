@@ -33,6 +33,20 @@ std::string with_barrier(int count, std::string_view body) {
          ";\n" + std::string(body);
 }
 
+/// Thread 0, for which %p1 is true, makes an mbarrier object of one arrival at %r20; %r22 is the thread.
+std::string with_barrier_of_block(const std::string& body) {
+  return ".shared .align 8 .b64 bar;\nmov.u32 %r20, bar;\nmov.u32 %r22, %tid.x;\nsetp.eq.u32 %p1, %r22, 0;\n"
+         "@%p1 mbarrier.init.shared.b64 [%r20], 1;\n" +
+         body;
+}
+
+/// What two warps leave in word 4 of eight.
+uint32_t run_words_of_block(const std::string& body) {
+  std::vector<uint32_t> words(8);
+  launch(PtxEntry(test::module_of(body)), {.block = {64, 1, 1}, .arguments = {memory(words)}});
+  return words[4];
+}
+
 std::optional<ViolationCode> code_of(const std::string& body) {
   const auto violation = test::violation_of([&] { run_words(body, {0, 0, 0}, 0); });
   return violation ? std::optional(violation->code) : std::nullopt;
@@ -289,4 +303,43 @@ TEST_CASE("a kernel makes a tensor map and copies by it, and what is no tensor m
         ViolationCode::undefined_by_ptx);
   CHECK(code("add.u32 %r5, %r20, 16;\ntensormap.replace.tile.rank.shared::cta.b1024.b32 [%r5], 1;\n") ==
         ViolationCode::misaligned);
+}
+
+TEST_CASE("a thread waits for a copy while the other warps reach the barrier: none misses a phase") {
+  // Thread 0 copies 16 bytes `count` times and waits for each copy; the threads of warp 1 wait for the same phases.
+  const auto run = [](int count, int waits) {
+    return run_words_of_block(with_barrier_of_block(
+        ".shared .align 16 .b8 to[16];\nmov.u32 %r21, to;\nmov.u32 %r23, 0;\n"
+        "fence.proxy.async;\nbar.sync 0;\nL:\nand.b32 %r24, %r23, 1;\n"
+        "@!%p1 bra W;\nmbarrier.arrive.expect_tx.shared.b64 _, [%r20], 16;\n"
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r21], [%rd1], 16, [%r20];\nW:\n"
+        "mbarrier.try_wait.parity.shared.b64 %p2, [%r20], %r24;\n@!%p2 bra W;\nadd.u32 %r23, %r23, 1;\n"
+        "setp.gt.u32 %p3, %r22, 31;\nselp.u32 %r25, " +
+        std::to_string(waits) + ", " + std::to_string(count) +
+        ", %p3;\nsetp.lt.u32 %p4, %r23, %r25;\n@%p4 bra L;\n"
+        "setp.eq.u32 %p5, %r22, 32;\n@%p5 st.global.u32 [%rd1+16], %r23;"));
+  };
+  CHECK(run(2, 2) == 2);
+  CHECK(run(6, 6) == 6);
+  CHECK(test::violation_of([&] { run(4, 5); })->code == ViolationCode::deadlock);
+}
+
+TEST_CASE("mbarrier.complete_tx makes visible what a fence before it released") {
+  // Thread 0 stores and completes the bytes of the phase; thread 32 waits and reads.
+  const auto code_with = [](std::string_view fence) {
+    const std::string body = with_barrier_of_block(
+        ".shared .b32 word;\nbar.sync 0;\n"
+        "@!%p1 bra W;\nmbarrier.arrive.expect_tx.shared.b64 _, [%r20], 16;\nst.shared.u32 [word], 7;\n" +
+        std::string(fence) +
+        "\nmbarrier.complete_tx.relaxed.cluster.shared::cluster.b64 [%r20], 16;\nret;\nW:\n"
+        "mbarrier.try_wait.parity.shared.b64 %p2, [%r20], 0;\n@!%p2 bra W;\nld.shared.u32 %r23, [word];\n"
+        "setp.eq.u32 %p3, %r22, 32;\n@%p3 st.global.u32 [%rd1+16], %r23;");
+    uint32_t word = 0;
+    const auto violation = test::violation_of([&] { word = run_words_of_block(body); });
+    CHECK(word == (violation ? 0 : 7));
+    return violation ? std::optional(violation->code) : std::nullopt;
+  };
+  CHECK(code_with("fence.acq_rel.cta;") == std::nullopt);
+  CHECK(code_with("fence.release.sync_restrict::shared::cta.cluster;") == std::nullopt);
+  CHECK(code_with("") == ViolationCode::shared_memory_race);
 }

@@ -398,7 +398,9 @@ TEST_CASE("a load of unwritten memory is a fault where its value decides somethi
         "ld.global.u32 %r8, [%rd3];",
         "selp.u32 %r9, %r6, %r7, %p1;\nst.global.u32 [%rd2], %r9;",
         "st.shared.u32 [s+8], %r6;\nld.shared.u32 %r8, [s+8];\nst.global.u32 [%rd2], %r8;",
-        "shfl.sync.idx.b32 %r8, %r6, 0, 31, 1;\nst.global.u32 [%rd2], %r8;", "atom.shared.add.u32 %r8, [s], %r6;"}) {
+        "shfl.sync.idx.b32 %r8, %r6, 0, 31, 1;\nst.global.u32 [%rd2], %r8;",
+        "atom.shared.add.u32 %r8, [s], %r6;\nld.shared.u32 %r8, [s];\nst.global.u32 [%rd2], %r8;",
+        "atom.global.add.u32 %r8, [%rd2], %r6;"}) {
     INFO(use);
     CHECK(fault_of(body(use)) == ViolationCode::unwritten_read);
   }

@@ -32,9 +32,10 @@ struct Allocation {
   std::span<uint8_t> data = {};  // its bytes on the host
 };
 
-/// Allocations at addresses, with the state of each byte: a read of a byte that neither a kernel nor the host has
-/// written is a fault; after a launch without checks all bytes count as written. A launch looks up an address in
-/// logarithmic time. One launch at a time may use a Memory, and no other call meanwhile.
+/// Allocations at addresses, with the state of each byte: kernels copy bytes that neither a kernel nor the host has
+/// written as such, and are at fault where these decide an address or a branch; after a launch without checks all bytes
+/// count as written. A launch looks up an address in logarithmic time. One launch at a time may use a Memory, and no
+/// other call meanwhile.
 class Memory {
  public:
   Memory();
@@ -49,8 +50,11 @@ class Memory {
   /// local, constant or parameter memory, are in its way.
   void allocate_at(uint64_t address, int64_t bytes, std::string name = {});
   /// Makes memory of the caller an allocation at `address`, which may be its own. Kernels read and write it in place;
-  /// it must outlive its use. Throws Error as allocate_at does.
-  void map(uint64_t address, std::span<uint8_t> bytes, bool is_written = true, std::string name = {});
+  /// it must outlive its use. A kernel that stores bytes there which nothing wrote is at fault, unless the caller does
+  /// not look at them before it has asked for their states, and says so: `is_output` false. Throws Error as allocate_at
+  /// does.
+  void map(uint64_t address, std::span<uint8_t> bytes, bool is_written = true, std::string name = {},
+           bool is_output = true);
   /// The same at a free address, which it returns.
   uint64_t map(std::span<uint8_t> bytes, bool is_written = true, std::string name = {});
   /// Throws Error unless an allocation begins at the address, and for the variables of modules, which stay.
