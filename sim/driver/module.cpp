@@ -88,6 +88,16 @@ const PtxEntry& decoded(Driver& driver, Function& function) {
   }
   for (const Violation& warning : kernel_warnings(*function.decoded))
     driver.report.add_uncertainty(function.info.name, warning);
+  const std::string_view varying = function.decoded->varying_register();
+  if (!varying.empty() && !driver.settings.clock)
+    driver.report.add_uncertainty(
+        function.info.name,
+        {.code = ViolationCode::undefined_by_ptx,
+         .field = std::string(varying),
+         .seen = "a value that varies from run to run on a GPU",
+         .expected = "one that is the same in every run: clocks begin at 0 in each warp and count its instructions",
+         .fix = "--clock 0 says that this is meant",
+         .severity = Severity::warning});
   return *function.decoded;
 }
 
