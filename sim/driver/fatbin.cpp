@@ -36,7 +36,7 @@ T read(std::span<const uint8_t> bytes, std::size_t offset) {
 
 /// 100 of sm_100a. GPUs of a family have the same tens.
 int number_of(Target target) {
-  const std::string_view name = print(target);
+  const std::string_view name = info(target).name;
   int number = 0;
   std::from_chars(name.data() + std::string_view("sm_").size(), name.data() + name.size(), number);
   return number;
@@ -100,8 +100,8 @@ std::size_t fatbin_bytes(const uint8_t* container) {
 
 bool runs_on(Target code, Target gpu) {
   const Target code_chip = info(code).chip, gpu_chip = info(gpu).chip;  // sm_101a is sm_110a
-  switch (print(code).back()) {
-    case 'a': return code_chip == gpu_chip && print(gpu).ends_with('a');
+  switch (info(code).name.back()) {
+    case 'a': return code_chip == gpu_chip && info(gpu).name.ends_with('a');
     case 'f': return number_of(code_chip) / 10 == number_of(gpu_chip) / 10 && code_chip <= gpu_chip;
     default: return number_of(code) <= number_of(gpu_chip);
   }
