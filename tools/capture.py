@@ -148,6 +148,16 @@ def bytes_of(tensor):
     return tensor.detach().contiguous().cpu().reshape(-1).view(torch.uint8).numpy().tobytes() if tensor.numel() else b""
 
 
+def is_composite(func):
+    """Whether PyTorch makes an operator of others. `silu_backward` and others have kernels beside, `_fused_rms_norm`
+    on a GPU alone."""
+
+    def has_kernel(key):
+        return torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), key)
+
+    return has_kernel("CompositeImplicitAutograd") and not has_kernel("CPU") and not has_kernel("CUDA")
+
+
 class Capture(TorchDispatchMode):
     """model: its parameters and buffers are weights, with their names. sources: {name of a weight: anything that JSON
     can hold}, where a reader finds or makes it. compiled: the model is torch.compile's."""
@@ -246,7 +256,7 @@ class Capture(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        if torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd"):
+        if is_composite(func):
             with self:  # inference mode hands such operators over as they are
                 made = func.decompose(*args, **kwargs)
             if made is not NotImplemented:

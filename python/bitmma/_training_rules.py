@@ -7,19 +7,22 @@ PyTorch 2.11 computed (data/operators/README.md).
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 
 from . import math as functions, operators
 from ._captured import CannotSay, Tensor, Value
+from ._errors import shown
 from ._replay_arguments import Number, Rule, broadcast, indices_of, refused
 from ._replay_rules import (
     Call,
     _is_whole,
     _require_last,
     _require_normalized,
+    _require_output,
     _require_shape,
     _rounded,
     _rule,
@@ -29,7 +32,7 @@ from ._replay_rules import (
 f32 = np.float32
 
 table: dict[str, Rule] = {}
-"""The rules by their operators. `bitmma.replay` does not use them: they rely on arguments that PyTorch checked."""
+"""The rules by their operators. `bitmma.replay` does not use them: no H100 computed what they were compared with."""
 
 
 def rule_of(op: str) -> Rule | None:
@@ -66,9 +69,31 @@ def _in(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
     return _rounded(x, dtype).astype(f32)
 
 
+_NONE, _MEAN, _SUM = 0, 1, 2
+
+
+def _require_reduction(reduction: int) -> None:
+    if reduction not in (_NONE, _MEAN, _SUM):
+        raise refused(f"reduction is {reduction}, not 0, 1 or 2")
+
+
 def _require_floats(*dtypes: np.dtype) -> None:
     if any(_is_whole(dtype) or dtype == np.float64 for dtype in dtypes):
         raise CannotSay(f"arithmetic of {' and '.join(sorted({str(dtype) for dtype in dtypes}))}")
+
+
+def _taking_those_of(rule: Rule, function: Callable[..., np.ndarray], tensors: int, kinds: tuple[Any, Any]) -> Rule:
+    """Gives the rule the parameters of a function behind its type, for `bound`: tensors of the first kind, then numbers
+    of the second or of what the function's annotations name."""
+    parameters = list(inspect.signature(function).parameters.values())[1:]
+    hints, (of_tensor, of_number) = get_type_hints(function), kinds
+    rule.__annotations__ = {
+        parameter.name: of_tensor if place < tensors else of_number or hints.get(parameter.name, Number)
+        for place, parameter in enumerate(parameters)
+    }
+    call = inspect.Parameter("call", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    rule.__dict__["__signature__"] = inspect.Signature([call, *parameters])
+    return rule
 
 
 def _elements(function: Callable[..., np.ndarray], tensors: int) -> Rule:
@@ -77,8 +102,6 @@ def _elements(function: Callable[..., np.ndarray], tensors: int) -> Rule:
 
     def rule(call: Call, *args: Any, **options: Any) -> Value:
         values, numbers = args[:tensors], args[tensors:]
-        if len(values) < tensors or not all(isinstance(value, Value) for value in values):
-            raise refused(f"{len(values)} arguments, or numbers where tensors are")
         to = call.output
         _require_floats(to.dtype, *(value.array.dtype for value in values))
         if any(value.array.dtype != to.dtype for value in values):
@@ -91,7 +114,7 @@ def _elements(function: Callable[..., np.ndarray], tensors: int) -> Rule:
             made = function(to.dtype, *wide, *numbers, **options) if wide[0].size else wide[0]
         return Value(_rounded(np.ascontiguousarray(made, f32), to.dtype).reshape(to.shape))
 
-    return rule
+    return _taking_those_of(rule, function, tensors, (Value, None))
 
 
 _kappa = f32(0.044715)
@@ -101,6 +124,8 @@ _beta_tanh = f32(_sqrt_two * _two_over_root_pi * 0.5)
 
 
 def _gelu_backward(dtype: np.dtype, grad: np.ndarray, x: np.ndarray, approximate: str = "none") -> np.ndarray:
+    if approximate not in ("none", "tanh"):
+        raise refused(f"approximate is {shown(approximate)}, not 'none' or 'tanh'")
     if approximate == "none":
         density = _c("expf", (f32(-0.5) * x) * x) * _beta_erf
         return grad * _fma(f32(0.5), 1 + _c("erff", x * f32(_sqrt_half)), x * density)
@@ -248,6 +273,7 @@ def _log_sigmoid_forward(call: Call, x: Value) -> list[Value | None]:
 
 
 def _mean_or_sum(call: Call, each: Value, reduction: int) -> Value:
+    _require_reduction(reduction)
     if reduction == _NONE:
         return each
     total = (operators.mean if reduction == _MEAN else operators.sum)(each.array, threads=call.threads)
@@ -293,6 +319,7 @@ def _logsumexp(call: Call, x: Value, dims: int | list[int], keepdim: bool = Fals
     _require_last(x, dims)
     array, to = x.whole("the input"), call.output
     _require_floats(array.dtype, to.dtype)
+    _require_output(call, (*array.shape[:-1], 1) if keepdim else array.shape[:-1])
     if not np.isfinite(array.astype(f32)).all() or not array.size:
         raise CannotSay("logsumexp of infinity or NaN")
     wide = array.astype(f32)
@@ -312,9 +339,6 @@ def _safe_softmax(call: Call, x: Value, dim: int, dtype: Any = None) -> Value:
     return Value(np.asarray(operators.softmax(array, threads=call.threads)))
 
 
-_NONE, _MEAN = 0, 1
-
-
 @_rule(table, "aten.mse_loss.default")
 def _mse_loss(call: Call, x: Value, target: Value, reduction: int = 1) -> Value:
     return _loss_of_elements(_squared_error)(call, x, target, reduction)
@@ -322,7 +346,8 @@ def _mse_loss(call: Call, x: Value, target: Value, reduction: int = 1) -> Value:
 
 @_rule(table, "aten.mse_loss_backward.default")
 def _mse_loss_backward(call: Call, grad: Value, x: Value, target: Value, reduction: int) -> Value:
-    norm = 2 / x.array.size if reduction == 1 else 2
+    _require_reduction(reduction)
+    norm = 2 / max(x.array.size, 1) if reduction == _MEAN else 2
 
     def function(dtype: np.dtype, gradient: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         return _in(_in(np.full(1, norm, f32), dtype) * _in(a - b, dtype), dtype) * gradient
@@ -344,7 +369,7 @@ _of_lists: dict[str, tuple[Callable[..., np.ndarray], int]] = {
     "mul.ScalarList": (lambda dtype, x, y: x * f32(y), 1),
     "mul.List": (lambda dtype, x, y: x * y, 2),
     # Of one number a reciprocal is multiplied, which is computed in float64.
-    "div.Scalar": (lambda dtype, x, y: x * f32(1 / float(y)), 1),
+    "div.Scalar": (lambda dtype, x, y: x * f32(np.float64(1) / float(y)), 1),
     "div.ScalarList": (lambda dtype, x, y: _quotient(x, y), 1),
     "div.List": (lambda dtype, x, y: _quotient(x, y), 2),
     "sqrt.default": (lambda dtype, x: operators.elementwise("sqrt", x), 1),
@@ -370,8 +395,8 @@ def _foreach(name: str) -> Rule:
 
     def rule(call: Call, *args: Any, **options: Any) -> list[Value | None]:
         lists, numbers = args[:tensors], args[tensors:]
-        if len(lists) < tensors or not all(isinstance(values, list) for values in lists):
-            raise refused(f"{len(lists)} lists of tensors")
+        if len({len(part) for part in args if isinstance(part, list)}) != 1:
+            raise refused(f"lists of {', '.join(str(len(part)) for part in args if isinstance(part, list))}")
         dtypes = {value.array.dtype for values in lists for value in values}
         if len(dtypes) != 1:
             raise CannotSay("lists of tensors of several types")
@@ -385,7 +410,8 @@ def _foreach(name: str) -> Rule:
             made.append(_elements(function, tensors)(of_one, *operands, *scalars, **options))
         return made
 
-    return rule
+    of_number = list[Number] if name.endswith(".ScalarList") else Number
+    return _taking_those_of(rule, function, tensors, (list[Value], of_number))
 
 
 def _with_tensor(name: str) -> Rule:
@@ -497,6 +523,7 @@ def _vector_norm(
     _require_floats(array.dtype)
     if order != 2 or dims is not None or dtype is not None or not 1 <= array.size <= 512:
         raise CannotSay("a norm of another order than 2, over dimensions, or of more than 512 elements")
+    _require_output(call, (1,) * array.ndim if keepdim else ())
     wide = np.ascontiguousarray(array.astype(f32)).reshape(-1)
     total = np.atleast_1d(operators.sum(wide * wide, threads=call.threads))
     return Value(_rounded(operators.elementwise("sqrt", total), array.dtype).reshape(call.output.shape))
@@ -634,6 +661,8 @@ def _norm_backward(
     rows = array.size // columns if columns else 0
     if not rows or rstd.array.size != rows or (mean is not None and mean.array.size != rows):
         raise refused(f"moments of {rstd.array.size} rows, of {rows}")
+    if w is not None and w.shape != (columns,):
+        raise refused(f"a weight {list(w.shape)} of rows of {columns}")
     if rstd.array.dtype != f32 or (mean is not None and mean.array.dtype != f32):
         raise refused(f"moments of {rstd.array.dtype}")
     gradient = np.ascontiguousarray(grad.whole("the gradient").astype(f32)).reshape(rows, columns)
@@ -684,8 +713,11 @@ def _rms_norm_backward(
 # Losses and embeddings
 
 
-def _classes(x: Value, target: Value, weight: Value | None, ignored: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _classes(
+    x: Value, target: Value, weight: Value | None, reduction: int, ignored: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Rows of logarithms, the class of each, and which rows count."""
+    _require_reduction(reduction)
     if weight is not None:
         raise CannotSay("a loss with weights of classes")
     array = x.whole("the logarithms")
@@ -708,7 +740,7 @@ def _halved(threads: np.ndarray) -> np.ndarray:
 def _nll_loss(
     call: Call, x: Value, target: Value, weight: Value | None, reduction: int, ignored: int
 ) -> list[Value | None]:
-    array, places, counts = _classes(x, target, weight, ignored)
+    array, places, counts = _classes(x, target, weight, reduction, ignored)
     rows, dtype = len(array), array.dtype
     picked = array[np.arange(rows), places].astype(f32)
     if reduction == _NONE:
@@ -739,10 +771,12 @@ def _nll_loss_backward(
     ignored: int,
     total_weight: Value,
 ) -> Value:
-    array, places, counts = _classes(x, target, weight, ignored)
+    array, places, counts = _classes(x, target, weight, reduction, ignored)
     gradient = grad.whole("the gradient").astype(f32)
     if gradient.shape != (call.output.shape[:1] if reduction == _NONE else ()):
         raise refused(f"a gradient {list(gradient.shape)}")
+    if total_weight.array.ndim:
+        raise refused(f"total_weight is a tensor {list(total_weight.array.shape)}, not a number")
     with np.errstate(all="ignore"):
         if reduction == _MEAN:
             gradient = _quotient(gradient, total_weight.whole("the number of rows").astype(f32).reshape(()))
@@ -767,7 +801,8 @@ def _embedding_backward(
         raise CannotSay("the gradients of more than 3,072 indices: a GPU may add those of equal ones by atomics")
     if gradient.size != len(places) * columns:
         raise refused(f"a gradient {list(gradient.shape)} of {len(places)} indices")
-    wide = gradient.reshape(-1, columns).astype(f32)
+    _require_output(call, (count, columns))
+    wide = gradient.reshape(len(places), columns).astype(f32)
     made = np.zeros((count, columns), f32)
     for first in range(0, len(places), 32):
         sums: dict[int, np.ndarray] = {}

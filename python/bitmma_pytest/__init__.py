@@ -2,7 +2,7 @@
 """The plug-in of pytest: `pytest --bitmma H100` runs the session under `bitmma exec --gpu H100`.
 
 A failed test that launched kernels gets a section with them, their warnings and what is uncertain in their bits;
-`--bitmma-strict` also fails a test whose launches had warnings or uncertain last bits.
+`--bitmma-strict` also fails a test whose launches had warnings or uncertain bits.
 
 A package of its own, since pytest imports the plug-ins of all installed packages: bitmma itself imports NumPy.
 """
@@ -28,7 +28,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--bitmma-strict",
         action="store_true",
-        help="fail a test if its launches had warnings, or if their last bits are uncertain",
+        help="fail a test if its launches had warnings, or if some of their bits are uncertain",
     )
     parser.addini("bitmma_exec", text, default="")
 
@@ -131,7 +131,7 @@ def _lines(counts: _Report) -> list[str]:
             for (kernel, text), count in rows.items()
         ]
 
-    return texts("warning", counts.warnings) + texts("uncertain last bits", counts.uncertain)
+    return texts("warning", counts.warnings) + texts("uncertain bits", counts.uncertain)
 
 
 class _Launches:
@@ -154,7 +154,7 @@ class _Launches:
         self._phase_start = now
         if self._is_strict and lines and report.passed and not hasattr(report, "wasxfail"):
             report.outcome = "failed"
-            report.longrepr = "--bitmma-strict: launches of this test had warnings, or their last bits are uncertain"
+            report.longrepr = "--bitmma-strict: launches of this test had warnings, or some of their bits are uncertain"
         counts = _since(self._test_start, now)
         if report.failed and any(counts):
             report.sections.append(("bitmma: kernels of this test", _section(counts)))
@@ -164,4 +164,4 @@ class _Launches:
 def _section(counts: _Report) -> str:
     lines = [f"{kernel}: {_counted(count, 'launch')}" for kernel, count in counts.launches.items()]
     lines += [f"fault: {text}" for text in counts.faults]
-    return "\n".join(lines + (_lines(counts) or ["no warnings; no last bits are known to be uncertain"]))
+    return "\n".join(lines + (_lines(counts) or ["no warnings; no bits are known to be uncertain"]))

@@ -8,6 +8,7 @@
 #include <array>
 #include <charconv>
 #include <cstring>
+#include <optional>
 
 #include "bitmma/core/error.hpp"
 #include "lz4.hpp"
@@ -33,24 +34,19 @@ T read(std::span<const uint8_t> bytes, std::size_t offset) {
   return value;
 }
 
-int sm_number(Target target) {
-  const std::string_view name = print(target);
+/// 100 of sm_100a. GPUs of a family have the same tens.
+int number_of(Target target) {
+  const std::string_view name = info(target).name;
   int number = 0;
-  std::from_chars(name.data() + 3, name.data() + name.size(), number);
+  std::from_chars(name.data() + std::string_view("sm_").size(), name.data() + name.size(), number);
   return number;
 }
-char sm_suffix(Target target) {
-  const char last = print(target).back();
-  return last == 'a' || last == 'f' ? last : ' ';
-}
 
-/// Code for a target with an a runs there alone. Code for one with an f also runs on later targets of its family, which
-/// this takes as those of the same tens.
-bool runs_on(const FatbinEntry& entry, Target device) {
-  const int sm = sm_number(device);
-  if (entry.suffix == 'a') return entry.sm == sm && sm_suffix(device) == 'a';
-  if (entry.suffix == 'f') return entry.sm / 10 == sm / 10 && entry.sm <= sm && sm_suffix(device) != ' ';
-  return entry.sm <= sm;
+/// bitmma knows no target before sm_70, whose PTX runs on every GPU.
+bool has_ptx_for(const FatbinEntry& entry, Target device) {
+  if (entry.kind != FatbinKind::ptx) return false;
+  const std::optional<Target> target = target_named(entry.target());
+  return target ? runs_on(*target, device) : entry.sm < 70;
 }
 
 const FatbinEntry* best_ptx(const std::vector<FatbinEntry>& entries, Target device) {
@@ -59,7 +55,7 @@ const FatbinEntry* best_ptx(const std::vector<FatbinEntry>& entries, Target devi
     return 4 * entry.sm + (entry.suffix == 'a' ? 2 : entry.suffix == 'f' ? 1 : 0);
   };
   for (const FatbinEntry& entry : entries) {
-    if (entry.kind == FatbinKind::ptx && runs_on(entry, device) && (!best || rank(entry) > rank(*best))) best = &entry;
+    if (has_ptx_for(entry, device) && (!best || rank(entry) > rank(*best))) best = &entry;
   }
   return best;
 }
@@ -100,6 +96,15 @@ std::string targets_of(const std::vector<FatbinEntry>& entries) {
 std::size_t fatbin_bytes(const uint8_t* container) {
   const std::span<const uint8_t> header(container, container_header_bytes);
   return read<uint16_t>(header, 6) + read<uint64_t>(header, 8);
+}
+
+bool runs_on(Target code, Target gpu) {
+  const Target code_chip = info(code).chip, gpu_chip = info(gpu).chip;  // sm_101a is sm_110a
+  switch (info(code).name.back()) {
+    case 'a': return code_chip == gpu_chip && info(gpu).name.ends_with('a');
+    case 'f': return number_of(code_chip) / 10 == number_of(gpu_chip) / 10 && code_chip <= gpu_chip;
+    default: return number_of(code) <= number_of(gpu_chip);
+  }
 }
 
 void refuse_without_ptx(std::string seen, Target device) {

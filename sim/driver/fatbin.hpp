@@ -45,6 +45,11 @@ std::vector<FatbinEntry> fatbin_entries(std::span<const uint8_t> container);
 /// The payload without compression. Throws Error for damaged bytes and, if libzstd.so.1 is missing, for zstd.
 std::string fatbin_payload(const FatbinEntry& entry);
 
+/// Whether a GPU runs PTX with this `.target`. PTX for sm_100 runs on all later GPUs, for sm_100f on later ones of its
+/// family (sm_103, sm_107), for sm_100a on sm_100a alone. Source: PTX ISA, .target; ptxas 13.0, except for sm_107,
+/// which it does not know.
+bool runs_on(Target code, Target gpu);
+
 /// The PTX of the container for `device`: of the highest target that the device runs, where sm_90a is above sm_90.
 /// Throws Error, with the flags of nvcc that embed PTX, if there is none.
 std::string fatbin_ptx(std::span<const uint8_t> container, Target device);

@@ -123,7 +123,7 @@ void launch_kernel(Driver& driver, Context& context, Function& function, LaunchC
   launch.threads = driver.settings.threads;
   launch.checks = driver.settings.checks;
   launch.races = driver.settings.races;
-  launch.clock = driver.settings.clock;
+  launch.clock = driver.settings.clock.value_or(0);
   const PtxEntry& entry = decoded(driver, function);
   require_allowed(driver, function, launch);
   const auto begin = std::chrono::steady_clock::now();
@@ -142,7 +142,10 @@ void launch_kernel(Driver& driver, Context& context, Function& function, LaunchC
     const std::optional<CUresult> fault = result_of_fault(first.code);
     const CUresult result = fault ? *fault : result_of_refusal(first, launch.cooperative);
     driver.report.add_fault(name, error.violations(), result);
-    if (fault) context.fault = result;
+    if (fault) {
+      driver.report.add_launch(name, 0, nanoseconds_since(begin));
+      context.fault = result;
+    }
     throw Failure{result};
   }
 }

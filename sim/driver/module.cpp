@@ -10,24 +10,11 @@
 #include "bitmma/core/text.hpp"
 #include "device_runtime.hpp"
 #include "driver.hpp"
+#include "fatbin.hpp"
 #include "image.hpp"
 #include "link_ptx.hpp"
 
 namespace bitmma::driver {
-namespace {
-
-/// PTX for a GPU runs on later ones too, unless its target says that it is of one architecture: sm_90a.
-void require_runnable(Target target, Target gpu) {
-  const std::string_view name = info(target).name;
-  const bool is_of_one = name.ends_with('a') || name.ends_with('f');
-  if (info(target).chip == info(gpu).chip || (!is_of_one && target < gpu)) return;
-  throw Error({.code = ViolationCode::unsupported_target,
-               .field = ".target",
-               .seen = std::string(print(target)),
-               .expected = fmt::format("PTX that runs on {}", print(gpu))});
-}
-
-}  // namespace
 
 void JitLog::write(std::string_view text) const {
   char* buffer = nullptr;
@@ -63,7 +50,11 @@ Module& Driver::load(const void* image, Context* context, JitLog log) {
 Module& Driver::load_text(std::string ptx, Context* context) {
   ptx = with_device_runtime(with_known_target(std::move(ptx)));
   PtxModule parsed(ptx);
-  require_runnable(parsed.target(), gpu.target);
+  if (!runs_on(parsed.target(), gpu.target))
+    throw Error({.code = ViolationCode::unsupported_target,
+                 .field = ".target",
+                 .seen = std::string(print(parsed.target())),
+                 .expected = fmt::format("PTX that runs on {}", print(gpu.target))});
   auto loaded = std::make_unique<Module>(Module{.ptx = std::move(parsed), .context = context});
   loaded->text = std::move(ptx);
   Module& module = modules.add(std::move(loaded));
@@ -97,6 +88,16 @@ const PtxEntry& decoded(Driver& driver, Function& function) {
   }
   for (const Violation& warning : kernel_warnings(*function.decoded))
     driver.report.add_uncertainty(function.info.name, warning);
+  const std::string_view varying = function.decoded->varying_register();
+  if (!varying.empty() && !driver.settings.clock)
+    driver.report.add_uncertainty(
+        function.info.name,
+        {.code = ViolationCode::undefined_by_ptx,
+         .field = std::string(varying),
+         .seen = "a value that varies from run to run on a GPU",
+         .expected = "one that is the same in every run: clocks begin at 0 in each warp and count its instructions",
+         .fix = "--clock 0 says that this is meant",
+         .severity = Severity::warning});
   return *function.decoded;
 }
 

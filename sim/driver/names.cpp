@@ -2,7 +2,13 @@
 // Functions by name, calls of those that bitmma does not have, and the report while the program runs.
 #include "names.hpp"
 
+#include <dlfcn.h>
+#include <link.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 
@@ -29,6 +35,28 @@ CUresult find(const char* name, void** address, int version, uint64_t flags, CUd
               : is_known ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT
                          : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
   return *address || status ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+}
+
+/// Whether code of the program itself has the address, not of one of its libraries.
+bool is_of_program(const void* address) {
+  Dl_info symbol{};
+  void* object = nullptr;
+  if (dladdr1(address, &symbol, &object, RTLD_DL_LINKMAP) == 0 || !object) return false;
+  return static_cast<const link_map*>(object)->l_prev == nullptr;
+}
+
+void tell_of_private_functions() {
+  Report::print(
+      "the program asked for private functions of NVIDIA's driver, which bitmma does not have: the static CUDA runtime "
+      "does. Link it with -cudart shared; kernels of CuPy and CuTe DSL run by bitmma.kernel");
+}
+
+/// At the end of the process that asked. Prints for one that failed and has launched nothing.
+void tell_if_failed(int status, void* process) {
+  if (status == 0 || reinterpret_cast<intptr_t>(process) != getpid()) return;
+  const std::unique_lock guard(detail::lock(), std::try_to_lock);
+  const Driver* const driver = guard ? detail::initialised() : nullptr;
+  if (!driver || !driver->report.has_launches()) tell_of_private_functions();
 }
 
 }  // namespace
@@ -65,17 +93,14 @@ CUresult cuGetProcAddress_v2(const char* name, void** address, int version, uint
 }
 
 /// Tables of private functions, by which NVIDIA's static libraries also verify that the driver is NVIDIA's. bitmma has
-/// none.
+/// none. A static runtime in the program itself cannot go on; libraries, such as those of cuda-python, often can.
 CUresult cuGetExportTable(const void** table, const void*) {
   if (table) *table = nullptr;
   const std::lock_guard guard(detail::lock());
-  static bool is_told = false;
-  if (!std::exchange(is_told, true))
-    Report::print(
-        "a library of the program asks for private functions of NVIDIA's driver, which bitmma does not have: the "
-        "static CUDA "
-        "runtime does. If the program fails, link it with -cudart shared; kernels of CuPy and CuTe DSL run by "
-        "bitmma.kernel");
+  static bool is_asked = false;
+  if (std::exchange(is_asked, true)) return CUDA_ERROR_NOT_SUPPORTED;
+  if (is_of_program(__builtin_return_address(0))) tell_of_private_functions();
+  else on_exit(tell_if_failed, reinterpret_cast<void*>(intptr_t{getpid()}));
   return CUDA_ERROR_NOT_SUPPORTED;
 }
 

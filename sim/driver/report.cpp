@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include "report.hpp"
 
+#include <cxxabi.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
+#include <memory>
 
 #include "../core/json.hpp"
 #include "bitmma/core/text.hpp"
@@ -37,6 +40,22 @@ void write_whole(const std::string& path, const std::string& text) {
   Report::print(fmt::format("{}: cannot be written", path));
 }
 
+/// "store(float*, int)" for _Z5storePfi, for people; JSON has the name of the symbol. Without ABI tags, which Numba's
+/// names have.
+std::string readable(const std::string& kernel) {
+  if (!kernel.starts_with("_Z")) return kernel;
+  int status = 0;
+  const std::unique_ptr<char, decltype(&std::free)> demangled(
+      abi::__cxa_demangle(kernel.c_str(), nullptr, nullptr, &status), &std::free);
+  if (!demangled) return kernel;
+  std::string name = demangled.get();
+  for (size_t tag = name.find("[abi:"); tag != std::string::npos; tag = name.find("[abi:", tag)) {
+    const size_t end = name.find(']', tag);
+    name.erase(tag, end == std::string::npos ? end : end + 1 - tag);
+  }
+  return name;
+}
+
 }  // namespace
 
 void Report::print(std::string_view text) {
@@ -60,7 +79,7 @@ void Report::add_fault(const std::string& kernel, const std::vector<Violation>& 
   std::string text;
   for (const Violation& violation : violations) text += (text.empty() ? "" : "; ") + bitmma::print(violation);
   const std::string code(bitmma::print(violations.front().code));
-  print(fmt::format("kernel {}: {}; the program gets error {}", kernel, text, result));
+  print(fmt::format("kernel {}: {}; the program gets error {}", readable(kernel), text, result));
   faults_.push_back({.kernel = kernel, .text = text, .code = code, .result = result});
 }
 
@@ -68,7 +87,8 @@ void Report::add_warning(const std::string& kernel, const Violation& warning) {
   const std::string text = bitmma::print(warning);
   constexpr size_t most_printed = 20;
   if (warnings_[{kernel, text}]++ > 0 || warnings_.size() > most_printed) return;
-  print(kernel.empty() ? fmt::format("warning: {}", text) : fmt::format("warning: kernel {}: {}", kernel, text));
+  print(kernel.empty() ? fmt::format("warning: {}", text)
+                       : fmt::format("warning: kernel {}: {}", readable(kernel), text));
   if (warnings_.size() == most_printed) print("further warnings are in the report of --json alone");
 }
 
@@ -112,7 +132,7 @@ std::string Report::summary(std::string_view gpu) const {
                                  instructions, nanoseconds / 1'000'000, counted(std::ssize(faults_), "fault"));
   if (!warnings_.empty()) text += fmt::format(", {}", counted(std::ssize(warnings_), "warning"));
   if (!uncertain_.empty())
-    text += fmt::format("\nbitmma exec: the last bits are uncertain in {}; --json lists them",
+    text += fmt::format("\nbitmma exec: bits are uncertain in {}; --json lists them",
                         counted(std::ssize(uncertain_), "place"));
   std::string calls;
   for (const auto& [symbol, count] : refused_)
@@ -123,7 +143,7 @@ std::string Report::summary(std::string_view gpu) const {
 
 void Report::finish(std::string_view gpu) const {
   if (!settings_.json.empty()) write_whole(file_of_process(settings_.json), json(gpu));
-  if (!settings_.is_quiet && !(kernels_.empty() && faults_.empty() && refused_.empty())) print(summary(gpu));
+  if (!settings_.is_quiet && (has_launches() || !refused_.empty())) print(summary(gpu));
 }
 
 }  // namespace bitmma::driver

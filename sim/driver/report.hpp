@@ -36,6 +36,8 @@ class Report {
   void add_warning(const std::string& kernel, const Violation& warning);
   void add_uncertainty(const std::string& kernel, const Violation& warning);
   void add_refused_call(const std::string& symbol);
+  /// Whether a kernel was launched, or had a fault.
+  bool has_launches() const { return !kernels_.empty() || !faults_.empty(); }
 
   /// The report so far, as --json has it at the end.
   std::string json(std::string_view gpu) const;

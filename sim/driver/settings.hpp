@@ -16,7 +16,7 @@ struct Settings {
   int threads = 1;                          // BITMMA_EXEC_THREADS
   bool checks = true;                       // BITMMA_EXEC_CHECKS=0: as Launch::checks
   RaceCheck races = RaceCheck::fault;       // BITMMA_EXEC_RACES: fault, warning or off
-  std::optional<uint64_t> clock = {};       // BITMMA_EXEC_CLOCK: as Launch::clock
+  std::optional<uint64_t> clock = {};       // BITMMA_EXEC_CLOCK: as Launch::clock; nothing: 0, which the report names
   bool measures_first = true;               // BITMMA_EXEC_AUTOTUNE: first or all
   bool is_quiet = false;                    // BITMMA_EXEC_QUIET=1: no summary at the end
   std::string json = {};                    // BITMMA_EXEC_JSON: file of the report

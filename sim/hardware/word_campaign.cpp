@@ -185,8 +185,9 @@ std::string cvt_load(const CvtOperand& operand, std::string_view word) {
 
 /// Computes one word of the result: bits 0..31, or 32..63.
 std::string cvt_body(const CvtInstruction& instruction, int word) {
-  // Two 4-bit codes need 8-bit registers; 8-bit integers need 16-bit registers.
-  const int bits = result_bits(instruction), register_bits = instruction.lanes == 2 ? bits : std::max(bits, 16);
+  // Two 4-bit codes need 8-bit registers, and so do 8-bit integers beside bf16; others need 16-bit registers.
+  const bool may_have_8_bits = instruction.lanes == 2 || instruction.from == CvtType::bf16;
+  const int bits = result_bits(instruction), register_bits = may_have_8_bits ? bits : std::max(bits, 16);
   std::string text = fmt::format("  {{\n  .reg .b{} %d;\n  .reg .b32 low, high;\n", register_bits);
   std::string loads;
   int place = 0;

@@ -119,6 +119,8 @@ int64_t PtxEntry::shared_bytes() const { return program_->shared_bytes; }
 
 bool PtxEntry::order_matters() const { return program_->order_matters; }
 
+std::string_view PtxEntry::varying_register() const { return program_->chance; }
+
 std::string_view print(SassEvidence evidence) {
   switch (evidence) {
     case SassEvidence::none: return "none";

@@ -2,6 +2,7 @@
 #include "ptx_module.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <bit>
@@ -86,6 +87,32 @@ constexpr auto entry_directives = std::to_array<EntryDirective>({
     {".abi_preserve", 1, 1},
     {".abi_preserve_control", 1, 1},
 });
+
+/// The modifiers of arithmetic, in the order of the PTX manual, where they precede the types.
+constexpr auto arithmetic_modifiers =
+    std::to_array<std::string_view>({"approx", "full", "rn", "rz", "rm", "rp", "rna", "rni", "rzi", "rmi", "rpi", "ftz",
+                                     "sat", "relu", "satfinite", "NaN", "xorsign", "abs"});
+
+/// The opcode with these modifiers in that order: "fma.rn.relu.bf16x2" for fma.rn.bf16x2.relu, as CUTLASS writes it.
+/// ptxas takes them in any order.
+std::string with_ordered_modifiers(std::string_view opcode) {
+  const auto rank_of = [](std::string_view word) { return std::ranges::find(arithmetic_modifiers, word); };
+  std::vector<std::string_view> modifiers, others;
+  size_t place = 0;  // of the modifiers among the others: before the first type, or where the first one was
+  for (size_t from = 0; from <= opcode.size();) {
+    const size_t dot = std::min(opcode.find('.', from), opcode.size());
+    const std::string_view word = opcode.substr(from, dot - from);
+    from = dot + 1;
+    const bool is_modifier = !others.empty() && rank_of(word) != arithmetic_modifiers.end();
+    if (place == 0 && (is_modifier || type_of(word_named(word)))) place = others.size();
+    (is_modifier ? modifiers : others).push_back(word);
+  }
+  const bool is_of_warp = std::ranges::find(others, "sync") != others.end();  // wmma has .satfinite behind its types
+  if (modifiers.empty() || is_of_warp) return std::string(opcode);
+  std::ranges::stable_sort(modifiers, {}, rank_of);
+  others.insert(others.begin() + static_cast<std::ptrdiff_t>(place), modifiers.begin(), modifiers.end());
+  return fmt::format("{}", fmt::join(others, "."));
+}
 
 class PtxParser {
  public:
@@ -678,6 +705,7 @@ class PtxParser {
     if (instruction.opcode.starts_with('.')) refuse(tokens_[at_ - 1], "an instruction");
     // Inline assembly has blanks in an opcode, as in "lop3 .b32".
     while (peek().kind == Token::Kind::word && peek().spelling.starts_with('.')) instruction.opcode += take().spelling;
+    instruction.opcode = with_ordered_modifiers(instruction.opcode);
     const std::string_view opcode = instruction.opcode;
     instruction.words = words_of(opcode);
     if (instruction.words.size() > most_words)

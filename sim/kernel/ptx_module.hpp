@@ -68,7 +68,7 @@ struct PtxInstruction {
   int source_file = 0;
   int guard = -1;  // a predicate register
   bool guard_negated = false;
-  std::string opcode = {};       // "add.rn.f32", as written
+  std::string opcode = {};       // "add.rn.f32"
   std::vector<Word> words = {};  // add, rn, f32
   const Opcode* row = nullptr;   // of the first word; never nullptr in a module
   std::vector<Operand> operands = {};

@@ -72,7 +72,6 @@ struct CvtForm {
 const std::vector<CvtForm>& cvt_forms() {
   using enum Target;
   static const Types integers{s8, u8, s16, u16, s32, u32, s64, u64};
-  static const Types wide_integers{s16, u16, s32, u32, s64, u64};
   static const Types fp8{e4m3, e5m2}, fp6_fp4{e3m2, e2m3, e2m1}, narrow{e4m3, e5m2, e3m2, e2m3, e2m1};
   static const Roundings directed{rn, rz, rm, rp}, to_integer{rni, rzi, rmi, rpi};
   static const Roundings none_or_directed{none, rn, rz, rm, rp}, none_or_to_integer{none, rni, rzi, rmi, rpi};
@@ -91,11 +90,10 @@ const std::vector<CvtForm>& cvt_forms() {
       {.to = integers, .from = integers, .sat = may, .targets = all, .ptx = {6, 0}},
       {.to = integers, .from = {f16, f64}, .roundings = to_integer, .sat = may, .targets = all, .ptx = {6, 0}},
       {.to = integers, .from = {f32}, .roundings = to_integer, .ftz = may, .sat = may, .targets = all, .ptx = {6, 0}},
-      // The ISA also lists s8 and u8, but ptxas refuses them.
-      {.to = wide_integers, .from = {bf16}, .roundings = to_integer, .targets = hopper, .ptx = {7, 8}},
+      {.to = integers, .from = {bf16}, .roundings = to_integer, .targets = hopper, .ptx = {7, 8}},
       {.to = {f16, f64}, .from = integers, .roundings = directed, .sat = may, .targets = all, .ptx = {6, 0}},
       {.to = {f32}, .from = integers, .roundings = directed, .ftz = may, .sat = may, .targets = all, .ptx = {6, 0}},
-      {.to = {bf16}, .from = wide_integers, .roundings = directed, .targets = hopper, .ptx = {7, 8}},
+      {.to = {bf16}, .from = integers, .roundings = directed, .targets = hopper, .ptx = {7, 8}},
 
       {.to = {f16}, .from = {f64}, .roundings = directed, .sat = may, .targets = all, .ptx = {6, 0}},
       {.to = {f16}, .from = {f32}, .roundings = directed, .ftz = may, .sat = may, .targets = all, .ptx = {6, 0}},
@@ -571,7 +569,7 @@ std::vector<CvtOperand> operands_of(const CvtInstruction& instruction) {
   else {
     constexpr std::array<std::string_view, 4> names{"a", "b", "e", "f"};
     for (int lane = 0; lane < instruction.lanes; ++lane)
-      operands.push_back({names[static_cast<size_t>(lane)], std::max(from_bits, 16)});
+      operands.push_back({names[static_cast<size_t>(lane)], std::max(from_bits, instruction.to == bf16 ? 8 : 16)});
   }
   if (instruction.rounding == rs) operands.push_back({"random_bits", 32});
   if (instruction.scales != 0) operands.push_back({"scale", 8 * instruction.scales});

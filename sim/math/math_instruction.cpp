@@ -437,13 +437,6 @@ std::string print(const MathInstruction& instruction) {
 MathInstruction parse_math_instruction(std::string_view ptx) {
   const auto& names = instructions_by_name();
   if (const auto entry = names.find(ptx); entry != names.end()) return entry->second;
-  // ptxas takes .relu behind the type too, as CUTLASS writes it.
-  if (constexpr std::string_view last = ".relu"; ptx.ends_with(last)) {
-    const std::string_view others = ptx.substr(0, ptx.size() - last.size());
-    const size_t type = std::min(others.rfind('.'), others.size());
-    const auto entry = names.find(std::string(others.substr(0, type)).append(last).append(others.substr(type)));
-    if (entry != names.end()) return entry->second;
-  }
   std::vector<std::string> same_operation;
   const std::string_view operation = ptx.substr(0, ptx.find('.'));
   for (const auto& [name, instruction] : names) {

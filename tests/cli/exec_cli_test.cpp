@@ -97,7 +97,12 @@ TEST_CASE("processes below the command have reports of their own, and --quiet pr
 TEST_CASE("exec refuses a missing command, one that cannot be run, and sizes that are none") {
   CHECK(test::run_program({"exec"}).code == 2);
   CHECK(test::run_program({"exec", "--"}).code == 2);
-  CHECK(test::run_program({"exec", "true"}).code == 2);
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"exec", "true"}, std::vector<std::string>{"exec", "true", "--", "true"}}) {
+    const test::Finished before = test::run_program(words);
+    CHECK(before.code == 2);
+    CHECK_THAT(before.err, Catch::Contains("bitmma exec -- true"));
+  }
   if (!is_built()) {
     WARN("NOT checked: component driver is not built");
     return;
@@ -108,4 +113,9 @@ TEST_CASE("exec refuses a missing command, one that cannot be run, and sizes tha
   for (const char* size : {"0", "4X", "G", "-1", "4GB", "99999999T"})
     CHECK(exec({"--memory", size}, {"true"}).code == 2);
   CHECK(exec({"--gpu", "H300"}, {"true"}).code == 2);
+  for (const char* const flag : {"--json", "--record"}) {
+    const test::Finished nowhere = exec({flag, "/nowhere/file"}, {"true"});
+    CHECK(nowhere.code == 2);
+    CHECK_THAT(nowhere.err, Catch::Contains(flag));
+  }
 }

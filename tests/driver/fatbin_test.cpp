@@ -3,6 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <map>
+#include <string>
+#include <string_view>
+
 #include "bitmma/core/error.hpp"
 #include "driver/image.hpp"
 #include "driver/lz4.hpp"
@@ -80,6 +84,66 @@ TEST_CASE("every entry of PTX has the target that its header says, whatever its 
   CHECK(entries == 16);
   CHECK(fatbin_ptx(fatbin("lz4"), Target::sm_90a) == fatbin_ptx(fatbin("uncompressed"), Target::sm_90a));
   CHECK(fatbin_ptx(fatbin("sm_90a"), Target::sm_90a) == fatbin_ptx(fatbin("uncompressed"), Target::sm_90a));
+}
+
+TEST_CASE("PTX runs on the GPUs for which ptxas takes its target: all pairs") {
+  // What `ptxas -arch` of CUDA 13.0 takes for a kernel with each .target, one row a target from sm_80 on. It knows
+  // neither sm_107 nor, as a GPU, sm_101, which is a name of sm_110.
+  const std::map<std::string_view, std::string_view> after{
+      {"sm_80", "80 86 87 88 89 90 90a 100 100a 100f 103 103a 103f 110 110a 110f 120 120a 120f 121 121a 121f"},
+      {"sm_86", "86 87 88 89 90 90a 100 100a 100f 103 103a 103f 110 110a 110f 120 120a 120f 121 121a 121f"},
+      {"sm_87", "87 88 89 90 90a 100 100a 100f 103 103a 103f 110 110a 110f 120 120a 120f 121 121a 121f"},
+      {"sm_88", "88 89 90 90a 100 100a 100f 103 103a 103f 110 110a 110f 120 120a 120f 121 121a 121f"},
+      {"sm_89", "89 90 90a 100 100a 100f 103 103a 103f 110 110a 110f 120 120a 120f 121 121a 121f"},
+      {"sm_90", "90 90a 100 100a 100f 103 103a 103f 110 110a 110f 120 120a 120f 121 121a 121f"},
+      {"sm_90a", "90a"},
+      {"sm_100", "100 100a 100f 103 103a 103f 110 110a 110f 120 120a 120f 121 121a 121f"},
+      {"sm_100a", "100a"},
+      {"sm_100f", "100 100a 100f 103 103a 103f"},
+      {"sm_101", "103 103a 103f 110 110a 110f 120 120a 120f 121 121a 121f"},
+      {"sm_101a", "110a"},
+      {"sm_101f", "110 110a 110f"},
+      {"sm_103", "103 103a 103f 110 110a 110f 120 120a 120f 121 121a 121f"},
+      {"sm_103a", "103a"},
+      {"sm_103f", "103 103a 103f"},
+      {"sm_110", "110 110a 110f 120 120a 120f 121 121a 121f"},
+      {"sm_110a", "110a"},
+      {"sm_110f", "110 110a 110f"},
+      {"sm_120", "120 120a 120f 121 121a 121f"},
+      {"sm_120a", "120a"},
+      {"sm_120f", "120 120a 120f 121 121a 121f"},
+      {"sm_121", "121 121a 121f"},
+      {"sm_121a", "121a"},
+      {"sm_121f", "121 121a 121f"}};
+  int pairs = 0;
+  for (const TargetInfo& code : targets) {
+    const auto gpus = after.find(code.name);
+    if (gpus == after.end()) continue;
+    for (const TargetInfo& gpu : targets) {
+      if (info(gpu.id).chip == Target::sm_107 || gpu.name.starts_with("sm_101") || gpu.id < Target::sm_80) continue;
+      INFO(code.name << " on " << gpu.name);
+      const std::string list = " " + std::string(gpus->second) + " ";
+      CHECK(runs_on(code.id, gpu.id) == (list.find(" " + std::string(gpu.name.substr(3)) + " ") != std::string::npos));
+      ++pairs;
+    }
+  }
+  CHECK(pairs == 25 * 22);
+
+  for (const TargetInfo& code : targets) {
+    CHECK(runs_on(code.id, code.id));
+    for (const TargetInfo& gpu : targets) {
+      INFO(code.name << " on " << gpu.name);
+      // Older code, and code for the other name of one GPU.
+      if (code.id < Target::sm_80) CHECK(runs_on(code.id, gpu.id) == (code.id <= gpu.id));
+      if (gpu.name.starts_with("sm_101"))
+        CHECK(runs_on(code.id, gpu.id) == runs_on(code.id, parse_target("sm_110" + std::string(gpu.name.substr(6)))));
+    }
+  }
+  // By the rule of the others; no ptxas that knows sm_107 was at hand.
+  for (const Target code : {Target::sm_100f, Target::sm_103f, Target::sm_107f, Target::sm_103})
+    CHECK(runs_on(code, Target::sm_107a));
+  for (const Target code : {Target::sm_100a, Target::sm_101f, Target::sm_110, Target::sm_120f})
+    CHECK_FALSE(runs_on(code, Target::sm_107a));
 }
 
 TEST_CASE("a device gets the PTX of the highest target that it runs") {

@@ -131,3 +131,45 @@ TEST_CASE("the report so far counts launches, warnings and faults, and is shorte
   CHECK(call_size(start, 5) > 5);
   CHECK(std::string(start, 8) == std::string("{\n  \0**", 8));
 }
+
+TEST_CASE("a clock that a kernel reads counts instructions, and the report names it once") {
+  const TestContext context;
+  const CUfunction clock = function_of(load(R"(
+.version 8.0
+.target sm_75
+.address_size 64
+.visible .entry clock(.param .u64 out)
+{
+  .reg .b64 %rd<5>;
+  ld.param.u64 %rd1, [out];
+  mov.u64 %rd2, %globaltimer;
+  mov.u64 %rd3, %clock64;
+  st.global.u64 [%rd1], %rd2;
+  st.global.u64 [%rd1+8], %rd3;
+  ret;
+}
+)"),
+                                       "clock");
+  CUdeviceptr out = allocate(16);
+  std::vector<uint64_t> first;
+  for (int i = 0; i < 2; ++i) {
+    CHECK(launch(clock, 1, 1, {&out}) == CUDA_SUCCESS);
+    const std::vector<uint64_t> values = download<uint64_t>(out, 2);
+    CHECK(values[0] < values[1]);
+    CHECK(values[1] < 100);
+    if (i == 0) first = values;
+    CHECK(values == first);
+  }
+  std::string text(call_size(nullptr, 0) + 1, ' ');
+  call_size(text.data(), text.size());
+  text.pop_back();
+  int64_t entries = 0, count = 0;
+  const bitmma::Json report = bitmma::Json::parse(text);
+  for (const bitmma::Json& entry : report["uncertain"]) {
+    if (entry["kernel"] != "clock") continue;
+    ++entries;
+    count += entry["count"].get<int64_t>();
+  }
+  CHECK(entries == 1);
+  CHECK(count == 1);
+}

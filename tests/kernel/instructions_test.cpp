@@ -126,6 +126,21 @@ TEST_CASE("floating-point instructions give the words of layer math, and selecti
        {0x3F800000},
        0x40000000},
       {"cvt.rzi.s32.f32 %r10, %r1;", {0xC0600000}, 0xFFFFFFFD},
+      // As cuda_bf16.hpp writes it.
+      {"{.reg .b8 byte;\n.reg .b16 half, pair;\ncvt.u16.u32 half, %r1;\ncvt.rzi.s8.bf16 byte, half;\n"
+       "mov.b16 pair, {byte, 0};\ncvt.u32.u16 %r10, pair;}",
+       {0xC2FF},
+       0x81},
+      {"{.reg .b8 byte;\n.reg .b16 half;\ncvt.u8.u32 byte, %r1;\ncvt.rn.bf16.s8 half, byte;\n"
+       "cvt.u32.u16 %r10, half;}",
+       {0x81},
+       0xC2FE},
+      // ptxas takes modifiers in any order, and behind the types.
+      {"fma.rn.bf16x2.relu %r10, %r1, %r2, %r3;", {0xBF803F80, 0x3F803F80, 0}, 0x00003F80},
+      {"add.f32.sat.rz.ftz %r10, %r1, %r2;", {0x3F800000, 0x3F800000}, 0x3F800000},
+      {"max.f32.NaN.ftz %r10, %r1, %r2;", {0x7FC00000, 0x3F800000}, 0x7FFFFFFF},
+      {"cvt.f16x2.relu.f32.rn %r10, %r1, %r2;", {0xBF800000, 0x40000000}, 0x00004000},
+      {"cvt.s32.f32.rzi %r10, %r1;", {0xC0600000}, 0xFFFFFFFD},
       {"mov.f32 %r10, 0.5;", {}, 0x3F000000},
   };
   for (const Example& example : examples) {

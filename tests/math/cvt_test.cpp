@@ -420,7 +420,8 @@ TEST_CASE("every cvt is read back from its name, and others are refused", "[rule
         std::vector<CvtOperand>{{"a", 8}, {"scale", 16}});
   for (const std::string_view name :
        {"", "cvt", "cvt.f32", "cvt.f16.f32", "cvt.rn.e4m3x2.f32", "cvt.rn.f32.f32", "cvt.sat.s32.s16", "cvt.rn.s32.f32",
-        "cvt.rn.relu.relu.f16.f32", "cvt.rs.satfinite.e4m3x2.f32", "cvt.rni.s8.bf16", "cvt.rn.f16.f32 ", "f16.f32"}) {
+        "cvt.rn.relu.relu.f16.f32", "cvt.rs.satfinite.e4m3x2.f32", "cvt.rni.sat.s8.bf16", "cvt.rn.f16.f32 ",
+        "f16.f32"}) {
     INFO(name);
     CHECK_THROWS_AS(parse_cvt(name), Error);
   }
@@ -484,8 +485,9 @@ TEST_CASE("ptxas and the table of cvt agree on every target that ptxas knows, bo
   // The statement of a form with registers of the widths that it would have, were it one.
   const auto statement_of = [](const CvtInstruction& instruction) {
     const bool packed = instruction.lanes == 2 && instruction.from != f32;
-    const int from_bits = packed ? 2 * info(instruction.from).bits : std::max(info(instruction.from).bits, 16);
-    const int to_bits = instruction.lanes == 1 ? std::max(info(instruction.to).bits, 16)
+    const int least = instruction.from == bf16 || instruction.to == bf16 ? 8 : 16;
+    const int from_bits = packed ? 2 * info(instruction.from).bits : std::max(info(instruction.from).bits, least);
+    const int to_bits = instruction.lanes == 1 ? std::max(info(instruction.to).bits, least)
                                                : info(instruction.to).bits * instruction.lanes;
     if (from_bits > 64 || to_bits > 64) return std::string();
     std::string text = fmt::format("{} %d{}, ", print(instruction), to_bits);

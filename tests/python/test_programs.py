@@ -172,6 +172,19 @@ def test_a_fault_is_an_error_of_cuda(tmp_path):
     assert [(fault["code"], fault["result"]) for fault in report["faults"]] == [("out_of_bounds", 700)]
 
 
+def test_private_functions_are_named_only_by_a_program_that_fails_without_a_launch(tmp_path):
+    ask = """
+        import ctypes, sys
+        table = ctypes.c_void_p()
+        assert ctypes.CDLL("libcuda.so.1").cuGetExportTable(ctypes.byref(table), ctypes.create_string_buffer(16)) == 801
+        sys.exit(int(sys.argv[1]))
+    """
+    for code in (0, 1):
+        done = run(tmp_path, ask, str(code))
+        assert done.returncode == code, done.stderr
+        assert ("private functions" in done.stderr) == (code != 0), done.stderr
+
+
 def test_triton(tmp_path):
     pytest.importorskip("triton")
     pytest.importorskip("cuda.bindings")

@@ -154,7 +154,7 @@ def test_a_failed_test_names_its_kernels(session):
     assert code == 1
     sections = output.split("bitmma: kernels of this test")
     assert len(sections) == 2, output
-    assert "square: 2 launches\nno warnings; no last bits are known to be uncertain" in sections[1]
+    assert "square: 2 launches\nno warnings; no bits are known to be uncertain" in sections[1]
 
 
 def test_strict_fails_each_test_with_warnings_or_uncertain_bits_and_no_other(session):
@@ -182,7 +182,7 @@ def test_strict_fails_each_test_with_warnings_or_uncertain_bits_and_no_other(ses
     code, output = session(tests, "--bitmma", "H100", "--bitmma-strict")
     assert code == 1
     assert "3 failed, 1 passed, 1 xfailed" in output
-    assert output.count("uncertain last bits: sum: ") == 2
+    assert output.count("uncertain bits: sum: ") == 2
     assert "floating-point atomics" in output
     assert "have not been written" in output.split("test_warned")[1].split("test_uncertain")[0]
 

@@ -27,6 +27,7 @@ struct ExecFlags {
   Flag<std::optional<uint64_t>> clock;
   Flag<int> threads;
   Flag<bool> no_checks = false, quiet = false;
+  Flag<std::vector<std::string>> words;  // before --
 };
 
 /// The folder of the libraries: beside the program in a build, and where they are installed.
@@ -89,13 +90,26 @@ void set_compilers(const fs::path& folder) {
 /// The command may run in another folder.
 std::string absolute(const std::string& path) { return path.empty() ? "" : fs::absolute(path).string(); }
 
+/// The report is written when the command has ended, which is late to say that it cannot be.
+void require_folder_of(const std::string& flag, const std::string& path) {
+  if (path.empty()) return;
+  const fs::path folder = fs::absolute(path).parent_path();
+  if (access(folder.c_str(), W_OK) == 0) return;
+  throw Error({.code = ViolationCode::unusable_file,
+               .field = flag,
+               .seen = fmt::format("a file in {}: {}", shortened(folder.string()), std::strerror(errno))});
+}
+
 void execute(const Context& context, const ExecFlags& flags) {
-  if (context.command.empty())
+  const std::vector<std::string>& words = flags.words;
+  if (context.command.empty() || !words.empty())
     throw Error({.code = ViolationCode::missing_argument,
                  .field = "COMMAND",
-                 .seen = "missing",
+                 .seen = words.empty() ? "missing" : fmt::format("{} before --", shortened(words.front())),
                  .expected = "a program and its arguments behind --",
-                 .fix = "bitmma exec -- python train.py"});
+                 .fix = fmt::format("bitmma exec -- {}", words.empty() ? "python train.py" : words.front())});
+  require_folder_of("--json", flags.json);
+  require_folder_of("--record", flags.record);
   const fs::path folder = library_folder();
   set("FOLDER", folder.string());
   set("GPU", flags.gpu);
@@ -114,10 +128,10 @@ void execute(const Context& context, const ExecFlags& flags) {
   set_compilers(folder);
   context.require_flags_acted();
   context.stop_heartbeat();
-  std::vector<char*> words;
-  for (const std::string& word : context.command) words.push_back(const_cast<char*>(word.c_str()));
-  words.push_back(nullptr);
-  execvp(words[0], words.data());
+  std::vector<char*> command;
+  for (const std::string& word : context.command) command.push_back(const_cast<char*>(word.c_str()));
+  command.push_back(nullptr);
+  execvp(command[0], command.data());
   throw Error({.code = ViolationCode::unusable_file,
                .field = shortened(context.command.front()),
                .seen = fmt::format("cannot be run: {}", std::strerror(errno))});
@@ -146,8 +160,8 @@ void add_exec(Command& app, Context& context) {
          {"fault", "warning", "off"});
   command->add_option(
       "--clock", flags->clock,
-      "the first value of the clocks that kernels read, which count instructions; without it such kernels "
-      "are refused");
+      "the first value of the clocks that kernels read, which count the instructions of a warp; without it 0, and the "
+      "report names such kernels");
   one_of(
       command
           ->add_option("--autotune", flags->autotune,
@@ -158,6 +172,7 @@ void add_exec(Command& app, Context& context) {
   command->add_output("--json", flags->json, "write a report of launches, faults and warnings to this file");
   command->add_output("--record", flags->record, "write every launch with its memory to this safetensors file");
   command->add_flag("--quiet", flags->quiet, "print no summary at the end");
+  command->add_option("COMMAND", flags->words, "the program and its arguments, behind --")->group("");
   command->footer(
       "The command comes behind --. Its libcuda is bitmma's, so that CUDA programs, unchanged, run their PTX kernels "
       "here. "

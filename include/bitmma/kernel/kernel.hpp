@@ -142,6 +142,9 @@ class PtxEntry {
   /// True if atomics add floating-point numbers to global memory: the sum then depends on their order, which a GPU does
   /// not guarantee. bitmma adds in ascending order of threads.
   bool order_matters() const;
+  /// A register that the kernel reads whose value varies from run to run on a GPU, such as "%clock64" (Launch::clock);
+  /// empty: none.
+  std::string_view varying_register() const;
   const kernel::Program& program() const { return *program_; }
   const std::shared_ptr<const kernel::Module>& module() const { return module_; }
 

@@ -89,7 +89,7 @@ struct CvtOperand {
 };
 /// The operands of a form, in PTX's order.
 std::vector<CvtOperand> operands_of(const CvtInstruction& instruction);
-/// Bits of a result with all lanes. Registers of 8-bit integers have 16: store such a result with st.u8.
+/// Bits of a result with all lanes. A register of an 8-bit integer has 16, beside bf16 8: st.u8 stores it.
 int result_bits(const CvtInstruction& instruction);
 /// "cvt.rs.f16x2.f32 %d, %a, %b, %random_bits;", with registers named after the operands.
 std::string cvt_statement(const CvtInstruction& instruction);

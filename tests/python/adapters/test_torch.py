@@ -300,3 +300,14 @@ def test_compressed_matrices_are_those_of_semi_structured_tensors():
         assert (compressed.packed("sm80") == meta.numpy().reshape(-1).view(np.uint8)).all()
         assert torch.equal(bitmma.decompress(values, meta, order="sm80"), pruned)
         assert torch.equal(sparse_semi_structured_to_dense_cutlass(values, meta), pruned)
+
+
+def test_a_capture_keeps_operators_that_have_kernels_beside_their_parts(monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    capture = importlib.import_module("capture")
+    x, weight = drawn(4, 8), drawn(8, 8, seed=1).requires_grad_()
+    with capture.Capture(tmp_path / "captured") as seen:
+        F.silu(F.linear(x, weight)).sum().backward()
+    names = [operator["op"] for operator in seen.operators]
+    assert "aten.silu_backward.default" in names and "aten.mm.default" in names, names
+    assert not [name for name in names if "sigmoid" in name or "linear" in name], names

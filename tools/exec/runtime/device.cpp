@@ -128,15 +128,9 @@ int cudaSetDevice(int device) {
 }
 int cudaInitDevice(int device, unsigned, unsigned) { return cudaSetDevice(device); }
 int cudaSetDeviceFlags(unsigned) { return error::success; }  // how a thread waits
-int cudaGetDeviceFlags(unsigned* flags) {
-  *flags = 0;
-  return error::success;
-}
+int cudaGetDeviceFlags(unsigned* flags) { return answer(flags, 0U); }
 int cudaSetValidDevices(int*, int) { return error::success; }
-int cudaChooseDevice(int* device, const void*) {
-  *device = 0;
-  return error::success;
-}
+int cudaChooseDevice(int* device, const void*) { return answer(device, 0); }
 int cudaGetDeviceProperties_v2(char* properties, int device) {
   return call([&] { return properties_of(properties, device); });
 }
@@ -153,10 +147,7 @@ int cudaDeviceGetByPCIBusId(int* device, const char* id) {
 int cudaDeviceCanAccessPeer(int* can, int device, int peer) {
   return call([&] { return cuDeviceCanAccessPeer(can, device, peer); });
 }
-int cudaDeviceGetP2PAttribute(int* value, int, int, int) {
-  *value = 0;  // one device
-  return error::success;
-}
+int cudaDeviceGetP2PAttribute(int* value, int, int, int) { return answer(value, 0); }  // one device
 int cudaDeviceSynchronize() {
   return call([] { return cuCtxSynchronize(); });
 }
@@ -176,25 +167,16 @@ int cudaDeviceSetLimit(int limit, std::size_t value) {
   return call([&] { return cuCtxSetLimit(limit, value); });
 }
 // No cache changes bits.
-int cudaDeviceGetCacheConfig(int* config) {
-  *config = 0;
-  return error::success;
-}
+int cudaDeviceGetCacheConfig(int* config) { return answer(config, 0); }
 int cudaDeviceSetCacheConfig(int) { return error::success; }
-int cudaDeviceGetSharedMemConfig(int* config) {
-  *config = 1;  // banks of four bytes
-  return error::success;
-}
+int cudaDeviceGetSharedMemConfig(int* config) { return answer(config, 1); }  // banks of four bytes
 int cudaDeviceSetSharedMemConfig(int) { return error::success; }
 int cudaCtxResetPersistingL2Cache() { return error::success; }
 int cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
   return call([&] { return cuCtxGetStreamPriorityRange(least, greatest); });
 }
 
-int cudaRuntimeGetVersion(int* version) {
-  *version = runtime_version;
-  return error::success;
-}
+int cudaRuntimeGetVersion(int* version) { return answer(version, runtime_version); }
 int cudaDriverGetVersion(int* version) { return record(cuDriverGetVersion(version)); }
 int cudaGetDriverEntryPointByVersion(const char* name, void** function, unsigned version, unsigned long long flags,
                                      int* status) {

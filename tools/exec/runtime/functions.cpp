@@ -37,6 +37,7 @@ CUdevice current_device() {
 extern "C" {
 
 int cudaFuncGetAttributes(FunctionAttributes* attributes, const void* function) {
+  if (!attributes) return record(error::invalid_value);
   return call_with_kernel(function, [&](CUkernel kernel) {
     int code = error::success;
     const auto get = [&](CUfunction_attribute attribute) {

@@ -41,6 +41,7 @@ using PointerAttributes = std::conditional_t<major_version == 12, PointerAttribu
 int copy(void* to, const void* from, std::size_t bytes, MemcpyKind kind, CUstream stream) {
   return call([&] {
     if (bytes == 0) return error::success;
+    if (!to || !from) return error::invalid_value;
     switch (kind) {
       case MemcpyKind::host_to_device: return cuMemcpyHtoDAsync_v2(address(to), from, bytes, stream);
       case MemcpyKind::device_to_host: return cuMemcpyDtoHAsync_v2(to, address(from), bytes, stream);
@@ -112,6 +113,7 @@ MemoryTypes memory_types(MemcpyKind kind) {
 extern "C" {
 
 int cudaMalloc(void** pointer, std::size_t bytes) {
+  if (!pointer) return record(error::invalid_value);
   *pointer = nullptr;
   return call([&] { return bytes == 0 ? error::success : cuMemAlloc_v2(address_of(pointer), bytes); });
 }
@@ -122,6 +124,7 @@ int cudaMallocPitch(void** pointer, std::size_t* pitch, std::size_t width, std::
   return call([&] { return cuMemAllocPitch_v2(address_of(pointer), pitch, width, height, 16); });
 }
 int cudaMalloc3D(PitchedPointer* memory, Extent extent) {
+  if (!memory) return record(error::invalid_value);
   memory->width = extent.width, memory->height = extent.height;
   return cudaMallocPitch(&memory->pointer, &memory->pitch, extent.width, extent.height * extent.depth);
 }
@@ -161,6 +164,7 @@ int cudaMemGetInfo(std::size_t* free_bytes, std::size_t* total_bytes) {
 }
 
 int cudaPointerGetAttributes(PointerAttributes* attributes, const void* pointer) {
+  if (!attributes) return record(error::invalid_value);
   return call([&] {
     *attributes = {};
     attributes->device = -2;  // cudaInvalidDeviceId

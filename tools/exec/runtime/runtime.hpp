@@ -68,6 +68,14 @@ int call(const Function& function) {
   return record(function());
 }
 
+/// Answers with a value that does not depend on the driver.
+template <typename T>
+int answer(T* to, T value) {
+  if (!to) return record(error::invalid_value);
+  *to = value;
+  return error::success;
+}
+
 inline CUdeviceptr* address_of(void** pointer) { return reinterpret_cast<CUdeviceptr*>(pointer); }
 inline CUdeviceptr address(const void* pointer) { return reinterpret_cast<CUdeviceptr>(pointer); }
 

@@ -43,8 +43,7 @@ int cudaStreamGetId(CUstream stream, unsigned long long* id) {
   return call([&] {
     uint64_t number = 0;
     const int code = cuStreamGetId(stream, &number);
-    *id = number;
-    return code;
+    return code == error::success ? answer<unsigned long long>(id, number) : code;
   });
 }
 int cudaStreamGetDevice(CUstream, int* device) {
@@ -54,16 +53,14 @@ int cudaStreamGetDevice(CUstream, int* device) {
 int cudaStreamSetAttribute(CUstream, int, const void*) { return error::success; }
 int cudaStreamGetAttribute(CUstream, int, void* value) {
   constexpr std::size_t value_bytes = 64;
+  if (!value) return record(error::invalid_value);
   std::memset(value, 0, value_bytes);
   return error::success;
 }
 int cudaStreamCopyAttributes(CUstream, CUstream) { return error::success; }
 // No stream captures: cudaStreamBeginCapture is not written. All versions of cudaStreamGetCaptureInfo have the status
 // as their second argument, and leave the others alone if it says that the stream does not capture.
-int cudaStreamIsCapturing(CUstream, int* status) {
-  *status = 0;
-  return error::success;
-}
+int cudaStreamIsCapturing(CUstream, int* status) { return answer(status, 0); }
 int cudaStreamGetCaptureInfo(CUstream stream, int* status) { return cudaStreamIsCapturing(stream, status); }
 int cudaThreadExchangeStreamCaptureMode(int*) { return error::success; }
 
