@@ -45,18 +45,32 @@ std::string print_share(int64_t part, int64_t whole) {
   });
 }
 
-std::string what_of(const Finding& finding) {
-  std::string text;
-  for (const Fault& fault : finding.faults) text += fmt::format("{}{}", text.empty() ? "" : "; and ", fault.what);
-  return text;
-}
-
 /// The number of leading findings that explain the outputs equally well.
 int64_t alike(const Diagnosis& diagnosis) {
   const Finding& best = diagnosis.findings.front();
   return std::ranges::count_if(diagnosis.findings, [&](const Finding& finding) {
     return finding.wrong_explained == best.wrong_explained && finding.right_broken == best.right_broken;
   });
+}
+
+/// A line for each fault, of at most 120 columns. The first `joined` findings share the figures of the first of them.
+void add_explanations(Report& report, const Diagnosis& diagnosis, int64_t joined) {
+  constexpr size_t columns = 120, of_figures = 36;
+  report.add_text("explains  of wrong outputs  breaks  what the wrong program does");
+  for (size_t i = 0; i < diagnosis.findings.size(); ++i) {
+    const Finding& finding = diagnosis.findings[i];
+    const bool is_joined = i > 0 && static_cast<int64_t>(i) < joined;
+    std::string before = fmt::format("{:<10}{:<18}{:>6}  ", finding.explains_all ? "all" : "a part",
+                                     print_share(finding.wrong_explained, diagnosis.searched_wrong),
+                                     finding.right_broken);
+    if (is_joined) before = std::string(of_figures, ' ');
+    for (const Fault& fault : finding.faults) {
+      const bool is_first = &fault == &finding.faults.front();
+      const std::string what = fmt::format("{}{}", !is_first ? "and " : is_joined ? "or " : "", fault.what);
+      report.add_text((is_first ? before : std::string(of_figures, ' ')) +
+                      wrapped(what, columns - of_figures - 4, of_figures + 4));
+    }
+  }
 }
 
 void add_findings(Report& report, const Diagnosis& diagnosis) {
@@ -67,16 +81,9 @@ void add_findings(Report& report, const Diagnosis& diagnosis) {
                     diagnosis.tried));
     return;
   }
-  std::vector<std::vector<std::string>> table{
-      {"explains", "of wrong outputs", "breaks", "what the wrong program does"}};
-  for (const Finding& finding : diagnosis.findings) {
-    table.push_back({finding.explains_all ? "all" : "a part",
-                     print_share(finding.wrong_explained, diagnosis.searched_wrong),
-                     std::to_string(finding.right_broken), what_of(finding)});
-  }
-  report.add_text(table);
-  if (const int64_t count = alike(diagnosis); count > 1)
-    report.add_text(fmt::format("the first {} give the same bits in these cases", count));
+  const int64_t count = alike(diagnosis);
+  add_explanations(report, diagnosis, count);
+  if (count > 1) report.add_text(fmt::format("these {} give the same bits in these cases", count));
   std::vector<std::string_view> fixes;
   for (const Fault& fault : diagnosis.findings.front().faults) {
     if (std::ranges::find(fixes, fault.fix) != fixes.end()) continue;  // faults of A and B may share a fix
