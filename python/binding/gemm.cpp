@@ -11,6 +11,7 @@
 #include "bitmma/gemm/catalogue.hpp"
 #include "bitmma/gemm/find.hpp"
 #include "bitmma/gemm/library_choice.hpp"
+#include "bitmma/gemm/product_faults.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "bitmma/stimulus/generated.hpp"
 
@@ -202,6 +203,36 @@ BoundPlan chosen_plan(std::string_view library, std::string_view kernel, int sli
       .plan = plan_of_choice(
           {.kernel = std::string(kernel), .slices = slices, .d = parse_format(output), .library = std::string(library)},
           inputs_of(operands))};
+}
+
+/// `call` is a GemmCall without plan and kernel, or with both of D's program.
+nb::dict diagnose(nb::handle call, nb::handle d, int threads) {
+  const GemmInputs inputs = inputs_of(field<nb::dict>(call, "operands"));
+  const Matrix wrong = required_matrix_in(d, "d");
+  PlanRequest request = request_of(call);
+  const bool names_plan = !call.attr("plan").is_none() || !call.attr("kernel").is_none();
+  if (names_plan && !request.output && !request.value) request.output = wrong.format();
+  const std::vector<GemmPlan> plans =
+      names_plan ? plans_for(request, inputs)
+                 : usual_plans(inputs, wrong, request.options.target.value_or(default_target(inputs)));
+  const ProductDiagnosis diagnosis = [&] {
+    const Unlocked unlocked;
+    return diagnose_product(plans, inputs, wrong, threads);
+  }();
+  nb::dict result;
+  result["report"] = from_report(describe(diagnosis));
+  result["text"] = print(describe(diagnosis));
+  result["plan"] = BoundPlan{.plan = diagnosis.plan};
+  return result;
+}
+
+nb::object faulty(const BoundPlan& plan, const nb::dict& operands, std::string_view fault, int threads) {
+  const GemmInputs inputs = inputs_of(operands);
+  const Matrix d = [&] {
+    const Unlocked unlocked;
+    return faulty_product(plan.plan, inputs, fault, threads);
+  }();
+  return array_of(d);
 }
 
 nb::dict found_in(PlanSearch&& search, const GemmInputs& inputs) {
@@ -435,6 +466,14 @@ void bind_gemm(nb::module_& module) {
   module.def("library_choice", choice, "call"_a);
   module.def("chosen_plan", chosen_plan, "library"_a, "kernel"_a, "slices"_a, "output"_a, "operands"_a);
   module.def("find_plans", find, "call"_a, "search"_a);
+  module.def("diagnose_product", diagnose, "call"_a, "d"_a, "threads"_a);
+  module.def("faulty_product", faulty, "plan"_a, "operands"_a, "fault"_a, "threads"_a);
+  module.def("product_faults", [](const nb::dict& operands) {
+    nb::list faults;
+    for (const ProductFault& fault : product_faults(inputs_of(operands)))
+      faults.append(nb::make_tuple(fault.id, fault.what, fault.fix));
+    return faults;
+  }, "operands"_a);
   module.def(
       "trace_product",
       [](const BoundPlan& bound, const nb::dict& operands, int row, int col) {
