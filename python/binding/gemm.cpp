@@ -468,12 +468,15 @@ void bind_gemm(nb::module_& module) {
   module.def("find_plans", find, "call"_a, "search"_a);
   module.def("diagnose_product", diagnose, "call"_a, "d"_a, "threads"_a);
   module.def("faulty_product", faulty, "plan"_a, "operands"_a, "fault"_a, "threads"_a);
-  module.def("product_faults", [](const nb::dict& operands) {
-    nb::list faults;
-    for (const ProductFault& fault : product_faults(inputs_of(operands)))
-      faults.append(nb::make_tuple(fault.id, fault.what, fault.fix));
-    return faults;
-  }, "operands"_a);
+  module.def(
+      "product_faults",
+      [](const nb::dict& operands) {
+        nb::list faults;
+        for (const ProductFault& fault : product_faults(inputs_of(operands)))
+          faults.append(nb::make_tuple(fault.id, fault.what, fault.fix));
+        return faults;
+      },
+      "operands"_a);
   module.def(
       "trace_product",
       [](const BoundPlan& bound, const nb::dict& operands, int row, int col) {

@@ -573,9 +573,7 @@ def faulty_product(
     **operands: Any,
 ) -> np.ndarray:
     """D of a program with a fault of `product_faults(a, b, ...)`; the other arguments are those of gemm."""
-    call = GemmCall(
-        _operands_of_product("faulty_product", a, b, operands), plan, kernel, out_dtype, target, split_k
-    )
+    call = GemmCall(_operands_of_product("faulty_product", a, b, operands), plan, kernel, out_dtype, target, split_k)
     chosen = call.only_plan()
     codes: Any = _core.faulty_product(chosen, call.operands, fault, threads)
     return codes.view(dtype_of(chosen.output))

@@ -360,7 +360,9 @@ std::string print_factor(double factor) {
 /// "row 0 is 1.5 times the right one, row 1 0.75 times, ...", and the scales that explain it.
 void add_factor(Report& report, const ConstantFactor& factor) {
   constexpr size_t most = 4;
-  report.add("factor", {{"of", factor.of == FactorOf::product ? "product" : factor.of == FactorOf::rows ? "rows" : "cols"},
+  report.add("factor", {{"of", factor.of == FactorOf::product ? "product"
+                               : factor.of == FactorOf::rows  ? "rows"
+                                                              : "cols"},
                         {"factors", factor.factors},
                         {"scale_from", factor.scale_from}});
   if (factor.of == FactorOf::product) {
@@ -401,15 +403,12 @@ Report describe(const ProductDiagnosis& diagnosis) {
                     .right_broken = finding.right_broken,
                     .what = {finding.fault.what}});
   }
-  Report report{{"outputs", diagnosis.outputs},
-                {"wrong", diagnosis.wrong},
-                {"plan", describe(diagnosis.plan)},
-                {"tried", diagnosis.tried},
-                {"findings", std::move(findings)},
-                {"factor", Report()}};
+  Report report{{"outputs", diagnosis.outputs}, {"wrong", diagnosis.wrong},        {"plan", describe(diagnosis.plan)},
+                {"tried", diagnosis.tried},     {"findings", std::move(findings)}, {"factor", Report()}};
   const std::string outputs = counted(diagnosis.outputs, "output");
   report.add_text("plan: " + print_plan(diagnosis.plan));
-  if (diagnosis.wrong == 0) return report.add_text(fmt::format("nothing is wrong: all {} are correct", outputs), Tone::good);
+  if (diagnosis.wrong == 0)
+    return report.add_text(fmt::format("nothing is wrong: all {} are correct", outputs), Tone::good);
   report.add_text(fmt::format("{} of {} {} wrong ({})", diagnosis.wrong, outputs, diagnosis.wrong == 1 ? "is" : "are",
                               print_share(diagnosis.wrong, diagnosis.outputs)),
                   Tone::bad);

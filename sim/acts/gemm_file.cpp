@@ -234,8 +234,7 @@ ProductDiagnosis diagnose_product_file(const ProductFile& product, const Product
     if (!of_d.output && request.names_plan()) of_d.output = product.d->format();
     plans.push_back(plan_of_product(product, of_d, threads, events).plan);
   } else {
-    const Target target =
-        request.target ? *request.target : product.target.value_or(default_target(product.inputs));
+    const Target target = request.target ? *request.target : product.target.value_or(default_target(product.inputs));
     plans = usual_plans(product.inputs, *product.d, target);
   }
   return diagnose_product(plans, product.inputs, *product.d, threads);

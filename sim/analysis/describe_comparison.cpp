@@ -41,8 +41,8 @@ void add_findings(Report& report, const Diagnosis& diagnosis) {
   std::vector<ExplainedShare> rows;
   for (const Finding& finding : diagnosis.findings) {
     ExplainedShare& row = rows.emplace_back(ExplainedShare{.explains_all = finding.explains_all,
-                                                     .wrong_explained = finding.wrong_explained,
-                                                     .right_broken = finding.right_broken});
+                                                           .wrong_explained = finding.wrong_explained,
+                                                           .right_broken = finding.right_broken});
     for (const Fault& fault : finding.faults) row.what.push_back(fault.what);
   }
   add_explanations(report, rows, diagnosis.searched_wrong);

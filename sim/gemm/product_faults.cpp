@@ -22,7 +22,8 @@ using Lines = std::vector<int>;
 using From = std::function<int(int i, int extent)>;
 
 /// D at some rows and columns, as a wrong program computes it.
-using Compute = std::function<Matrix(const GemmPlan&, const GemmInputs&, const Lines& rows, const Lines& cols, int threads)>;
+using Compute =
+    std::function<Matrix(const GemmPlan&, const GemmInputs&, const Lines& rows, const Lines& cols, int threads)>;
 
 struct FaultRow {
   ProductFault fault = {};
@@ -172,8 +173,8 @@ class Catalogue {
     const int blocks = of_a ? scales->cols() : scales->rows();
     if (blocks < 2) return;
     const auto add_blocks = [&](std::string_view id, std::string_view what, const From& from) {
-      add(fmt::format("{}.block.{}", name, id), fmt::format("{}: {}", name, what), "the block of K that a scale belongs to",
-          with_part([operand, of_a, from](GemmInputs& part) {
+      add(fmt::format("{}.block.{}", name, id), fmt::format("{}: {}", name, what),
+          "the block of K that a scale belongs to", with_part([operand, of_a, from](GemmInputs& part) {
             set_operand(part, operand, moved(*find_operand(part, operand), of_a, from));
           }));
     };
@@ -242,10 +243,10 @@ class Catalogue {
       const int tiles = (k + tile - 1) / tile;
       if (tiles < 2) continue;
       const auto behind = [tile](int i, int) { return i < tile ? i : i - tile; };
-      add(fmt::format("a.behind.{}", tile), fmt::format("a: every tile of {} of K is that of the tile before", tile), wait,
-          with_other_k(true, false, behind));
-      add(fmt::format("b.behind.{}", tile), fmt::format("b: every tile of {} of K is that of the tile before", tile), wait,
-          with_other_k(false, true, behind));
+      add(fmt::format("a.behind.{}", tile), fmt::format("a: every tile of {} of K is that of the tile before", tile),
+          wait, with_other_k(true, false, behind));
+      add(fmt::format("b.behind.{}", tile), fmt::format("b: every tile of {} of K is that of the tile before", tile),
+          wait, with_other_k(false, true, behind));
       add(fmt::format("k.without_last.{}", tile), fmt::format("K: the last tile of {} is missing", tile), bounds,
           with_other_k(true, false, [tile, tiles](int i, int) { return i / tile == tiles - 1 ? -1 : i; }));
       if (tiles > most_tiles) continue;
@@ -316,8 +317,7 @@ std::optional<double> value_of(Format format, uint64_t code) {
   const Decoded value = decode(format, code);
   const FormatInfo& row = info(format);
   if (value.number != NumberClass::finite || value.is_zero() || row.kind != NumberKind::floating) return std::nullopt;
-  const double magnitude =
-      std::ldexp(static_cast<double>(value.significand), value.exponent - row.mantissa_bits);
+  const double magnitude = std::ldexp(static_cast<double>(value.significand), value.exponent - row.mantissa_bits);
   if (magnitude < std::ldexp(1.0, 1 - row.bias)) return std::nullopt;
   return value.negative ? -magnitude : magnitude;
 }
@@ -503,9 +503,8 @@ std::vector<ProductFault> product_faults(const GemmInputs& inputs) {
 
 Matrix faulty_product(const GemmPlan& plan, const GemmInputs& inputs, std::string_view fault_id, int threads) {
   const Catalogue catalogue(inputs);
-  const auto row = std::ranges::find(catalogue.rows, fault_id, [](const FaultRow& fault_row) {
-    return std::string_view(fault_row.fault.id);
-  });
+  const auto row = std::ranges::find(catalogue.rows, fault_id,
+                                     [](const FaultRow& fault_row) { return std::string_view(fault_row.fault.id); });
   if (row == catalogue.rows.end()) {
     throw Error({.code = ViolationCode::unknown_name,
                  .field = "fault",

@@ -67,7 +67,8 @@ void add_diagnose(Command& app, Context& context) {
       "Examples:\n  bitmma diagnose golden.safetensors from_kernel.safetensors\n  bitmma diagnose "
       "dump_with_wrong_d.safetensors --json\n  bitmma diagnose golden.safetensors --list  # which faults it "
       "tries\n  bitmma diagnose product.safetensors d.npy  # a whole product: a, b and scales, without an "
-      "instruction\nPlain matrices that need several instructions, with one D after all of K, are a whole tile.\nIf the "
+      "instruction\nPlain matrices that need several instructions, with one D after all of K, are a whole tile.\nIf "
+      "the "
       "cases of a file may be the steps of one loop over K, diagnose also tries sums of them. Exit code 1 if anything "
       "is wrong or the inputs of the files differ.");
   command->callback([flags, &context] { run_diagnose(context, *flags); });

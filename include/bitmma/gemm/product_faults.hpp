@@ -45,8 +45,8 @@ struct ConstantFactor {
 };
 
 struct [[nodiscard]] ProductDiagnosis {
-  GemmPlan plan = {};                        // of the findings; without findings the first plan
-  int64_t outputs = 0, wrong = 0;            // compared with D of `plan`
+  GemmPlan plan = {};                         // of the findings; without findings the first plan
+  int64_t outputs = 0, wrong = 0;             // compared with D of `plan`
   std::vector<ProductFinding> findings = {};  // best first; if one explains every bit, only such
   std::optional<ConstantFactor> factor = {};  // if no fault explains every bit
   int64_t tried = 0;                          // faults, in all plans

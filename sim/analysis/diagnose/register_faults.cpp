@@ -87,9 +87,7 @@ Matrix moved(const Matrix& before, const std::function<Position(Position)>& from
 Apply moving(Matrices id, std::function<Position(Position)> from) {
   return [id, from = std::move(from)](const Subject&, Parts& parts) {
     if (id == Matrices::d) return parts.outcome = Moved{from}, true;
-    Matrix& matrix = id == Matrices::a   ? parts.operands.a
-                     : id == Matrices::b ? parts.operands.b
-                                         : *parts.operands.c;
+    Matrix& matrix = id == Matrices::a ? parts.operands.a : id == Matrices::b ? parts.operands.b : *parts.operands.c;
     matrix = moved(matrix, from);
     return true;
   };

@@ -25,7 +25,7 @@ bool DiagnosedProduct::is_asked(const TensorFile& file) const {
 void DiagnosedProduct::diagnose(Context& context, TensorFile file, const TensorFile* actual, const TargetFlag& target,
                                 bool list, bool json) const {
   if (actual) {
-    const Tensor* const d = actual->find("d") ? actual->find("d")
+    const Tensor* const d = actual->find("d")             ? actual->find("d")
                             : actual->tensors.size() == 1 ? &actual->tensors.front()
                                                           : nullptr;
     if (!d)
