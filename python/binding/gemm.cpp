@@ -162,9 +162,8 @@ std::vector<BoundPlan> plans(nb::handle call) {
   return bound;
 }
 
-/// {"kernel", "slices", "exact", "output", "m", "n", "k", "recorded_on", "right", "drawn"}
 /// `call` is a LibraryCall of python/bitmma/_matmul.py.
-nb::dict choice(nb::handle call) {
+LibraryCall call_in(nb::handle call) {
   const auto operand = [&](const char* name) {
     const Format format = parse_format(field<std::string>(call, name));
     return format == Format::f32 ? Format::tf32 : format;
@@ -172,22 +171,27 @@ nb::dict choice(nb::handle call) {
   const auto d = field<OptionalText>(call, "out_dtype");
   const auto scales = field<std::string>(call, "scales");
   const nb::object shape = call.attr("shape");
-  const LibraryChoice choice = library_choice({.library = field<std::string>(call, "library"),
-                                               .gpu = field<std::string>(call, "target"),
-                                               .a = operand("a"),
-                                               .b = operand("b"),
-                                               .d = d ? std::optional(parse_format(*d)) : std::nullopt,
-                                               .layout = field<std::string>(call, "layout"),
-                                               .allow_tf32 = field<bool>(call, "allow_tf32"),
-                                               .bias = field<bool>(call, "bias"),
-                                               .scales = scales == "rows"     ? CallScales::rows
-                                                         : scales == "tensor" ? CallScales::tensor
-                                                                              : CallScales::none,
-                                               .fast_accumulation = field<bool>(call, "use_fast_accum"),
-                                               .m = nb::cast<int64_t>(shape[0]),
-                                               .n = nb::cast<int64_t>(shape[1]),
-                                               .k = nb::cast<int64_t>(shape[2]),
-                                               .nearest = field<bool>(call, "nearest")});
+  return {.library = field<std::string>(call, "library"),
+          .gpu = field<std::string>(call, "target"),
+          .a = operand("a"),
+          .b = operand("b"),
+          .d = d ? std::optional(parse_format(*d)) : std::nullopt,
+          .layout = field<std::string>(call, "layout"),
+          .allow_tf32 = field<bool>(call, "allow_tf32"),
+          .bias = field<bool>(call, "bias"),
+          .scales = scales == "rows"     ? CallScales::rows
+                    : scales == "tensor" ? CallScales::tensor
+                                         : CallScales::none,
+          .fast_accumulation = field<bool>(call, "use_fast_accum"),
+          .m = nb::cast<int64_t>(shape[0]),
+          .n = nb::cast<int64_t>(shape[1]),
+          .k = nb::cast<int64_t>(shape[2]),
+          .nearest = field<bool>(call, "nearest")};
+}
+
+/// {"kernel", "slices", "exact", "output", "m", "n", "k", "recorded_on", "right", "drawn"}
+nb::dict choice(nb::handle call) {
+  const LibraryChoice choice = library_choice(call_in(call));
   nb::dict fields;
   fields["kernel"] = choice.kernel, fields["slices"] = choice.slices, fields["exact"] = choice.exact;
   fields["output"] = std::string(info(choice.d).name);
@@ -464,6 +468,13 @@ void bind_gemm(nb::module_& module) {
   });
   module.def("plans_for", plans, "call"_a);
   module.def("library_choice", choice, "call"_a);
+  module.def(
+      "library_choices",
+      [](nb::handle call) {
+        const LibraryCall value = call_in(call);
+        return from_report(describe(value, library_choices(value)));
+      },
+      "call"_a);
   module.def("chosen_plan", chosen_plan, "library"_a, "kernel"_a, "slices"_a, "output"_a, "operands"_a);
   module.def("find_plans", find, "call"_a, "search"_a);
   module.def("diagnose_product", diagnose, "call"_a, "d"_a, "threads"_a);

@@ -62,7 +62,7 @@ from ._gemm import (
     product_faults,
 )
 from ._kernel import Kernel, TensorMap, encode_tensor_map, kernel, tensor_map
-from ._matmul import LibraryChoice, library_choice, matmul
+from ._matmul import ChoiceRange, LibraryChoice, library_choice, library_choices, matmul
 from ._mma import Evidence, all_instructions, bind, evidence, instruction, mma, mma_sync, tcgen05, tmem_move, wgmma
 from ._module import Memory, PtxModule
 from ._product import Product, read_product
@@ -91,6 +91,7 @@ __all__ = [
     "CapturesCompared",
     "Case",
     "CatalogueEntry",
+    "ChoiceRange",
     "Codes",
     "Comparison",
     "Diagnosis",
@@ -155,6 +156,7 @@ __all__ = [
     "layers",
     "layout",
     "library_choice",
+    "library_choices",
     "lint",
     "math",
     "matmul",

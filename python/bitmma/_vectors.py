@@ -7,7 +7,7 @@ import operator
 import os
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Union, overload
+from typing import Any, NamedTuple, Union, cast, overload
 
 import numpy as np
 
@@ -224,7 +224,7 @@ def _read(path: Path, instruction: str, target: Target | None, on_demand: bool =
         raise
 
 
-_file_names = {np.dtype(dtype): name for name, dtype in _file_dtypes.items()}
+_file_names: dict[Any, str] = {np.dtype(cast(Any, dtype)): name for name, dtype in _file_dtypes.items()}
 
 
 def _rows_of(tensors: Mapping[str, Any]) -> list[Any]:

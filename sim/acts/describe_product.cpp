@@ -388,6 +388,39 @@ void add_factor(Report& report, const ConstantFactor& factor) {
 
 }  // namespace
 
+Report describe(const LibraryCall& call, const std::vector<ChoiceRange>& ranges) {
+  Report list = Report::list();
+  std::vector<std::vector<std::string>> table{{"M", "slices", "bits", "kernel"}};
+  std::vector<int> groups;
+  for (const ChoiceRange& range : ranges) {
+    list.append({{"first", range.first},
+                 {"last", range.last},
+                 {"kernel", range.choice.kernel},
+                 {"slices", range.choice.slices},
+                 {"bits", range.bits},
+                 {"why", range.why}});
+    std::string bits = range.why.empty() ? "" : "?";
+    if (range.bits) {
+      auto group = std::ranges::find(groups, *range.bits);
+      if (group == groups.end()) group = groups.insert(groups.end(), *range.bits);
+      bits = std::to_string(group - groups.begin() + 1);
+    }
+    table.push_back(
+        {range.first == range.last ? std::to_string(range.first) : fmt::format("{}..{}", range.first, range.last),
+         std::to_string(std::max(1, range.choice.slices)), bits, without_arguments(range.choice.kernel)});
+  }
+  const LibraryChoice& first = ranges.front().choice;
+  list.add_text(fmt::format("{} on an {}, {}, {}, N {}, K {}", first.library, first.gpu, first.kind, first.layout,
+                            call.n, call.k));
+  list.add_text(table);
+  const bool is_known = std::ranges::all_of(ranges, [](const ChoiceRange& range) { return range.bits.has_value(); });
+  if (groups.size() == 1 && is_known) list.add_text("a row of A gets the same bits for all these M");
+  else list.add_text("bits: M with one number give a row of A the same bits, and other numbers may give others");
+  for (const ChoiceRange& range : ranges)
+    if (!range.why.empty()) list.add_text(fmt::format("? from M {}: {}", range.first, range.why));
+  return list;
+}
+
 Report describe(const ProductDiagnosis& diagnosis) {
   Report findings = Report::list();
   std::vector<ExplainedShare> rows;

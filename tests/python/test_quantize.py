@@ -158,3 +158,18 @@ def test_torch_goes_in_and_comes_out():
     assert isinstance(d, torch.Tensor)
     with pytest.raises(bitmma.Error, match="meta"):
         bitmma.quantize(torch.ones((4, 64), device="meta"), "te_nvfp4")
+
+
+def test_ones_get_the_scale_that_cudnn_documents():
+    """cudnn-frontend#148 printed 0x2b on a B200; the documentation's formula gives 0x23 (1 / 6 rounded up)."""
+    q = bitmma.quantize(np.ones((32, 32), np.float32), "cudnn_nvfp4")
+    assert set(q.scales.view(np.uint8).ravel()) == {0x23} and set(q.packed.ravel()) == {0x77}
+
+
+def test_four_over_six_takes_the_scale_with_the_smaller_error():
+    x = random(64, 256)
+    error = lambda q: ((decoded(q) - x) ** 2).reshape(64, 16, 16).sum(-1)  # noqa: E731
+    both, six = bitmma.quantize(x, "fouroversix_nvfp4"), bitmma.quantize(x, "te_nvfp4")
+    four = both.scales.view(np.uint8) != 0
+    assert four.all() and (error(both) <= error(six) * 1.2).mean() > 0.9
+    assert error(both).sum() < error(six).sum()

@@ -143,7 +143,7 @@ CodeChange parse_change(std::string_view text) {
   const size_t equal = text.find('='), bracket = text.find('[');
   if (equal == std::string_view::npos || equal == 0 || bracket == 0) throw malformed();
   const bool has_index = bracket < equal;
-  if (has_index && text[equal - 1] != ']') throw malformed();
+  if (has_index != (text[equal - 1] == ']')) throw malformed();
   CodeChange change{.name = std::string(text.substr(0, std::min(bracket, equal)))};
   const auto code = parse_whole(text.substr(equal + 1));
   if (!code) throw malformed();
