@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, overload
 import numpy as np
 
 from . import _core, _notebook
-from ._arguments import public, unchecked
+from ._arguments import public, text, unchecked
 from ._arrays import dtype_of, like, matrix
 from ._core import Plan
 from ._errors import (
@@ -575,7 +575,7 @@ def faulty_product(
     """D of a program with a fault of `product_faults(a, b, ...)`; the other arguments are those of gemm."""
     call = GemmCall(_operands_of_product("faulty_product", a, b, operands), plan, kernel, out_dtype, target, split_k)
     chosen = call.only_plan()
-    codes: Any = _core.faulty_product(chosen, call.operands, fault, threads)
+    codes: Any = _core.faulty_product(chosen, call.operands, text(fault, "fault"), threads)
     return codes.view(dtype_of(chosen.output))
 
 

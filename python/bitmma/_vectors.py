@@ -16,7 +16,7 @@ from ._arguments import at_least_one, core as _core, path_of, public, text
 from ._arrays import _dtypes, codes_as, to_numpy
 from ._case import Case, _fix_of_case, _instruction, fields
 from ._core import Instruction
-from ._errors import Error, refuse, shown
+from ._errors import Error, count_of, refuse, shown
 from ._types import ArrayLike, Target
 
 
@@ -202,7 +202,7 @@ def read(path: Path, *, instruction: str = "", target: Target | None = None, inp
     `inputs` tells which operands are meant if a file has both: "state" (images, registers, Tensor Memory) or
     "matrices" (a, b, c). The others are left out, so that an edited copy contradicts nothing.
     """
-    if inputs not in (None, "state", "matrices"):
+    if inputs is not None and (not isinstance(inputs, str) or inputs not in ("state", "matrices")):
         raise refuse("inputs", shown(inputs), '"state", "matrices" or None')
     return _read(path, instruction, target, inputs=inputs or "")
 
@@ -464,7 +464,9 @@ def faulty_d(
     listed = _cases(cases, "cases")
     if changes is not None and not isinstance(changes, Mapping):
         raise refuse("changes", shown(changes), 'a dictionary such as {"a[3,4]": 0x3c00}')
-    ids = [faults] if isinstance(faults, str) else [str(fault) for fault in faults]
-    texts = [f"{place}={operator.index(code):#x}" for place, code in (changes or {}).items()]
+    if not isinstance(faults, (str, list, tuple)):
+        raise refuse("faults", shown(faults), "an id of fault_catalogue(cases), or a list of them")
+    ids = [faults] if isinstance(faults, str) else [str(text(fault, "faults")) for fault in faults]
+    texts = [f"{place}={count_of(code, 'changes', 0, 2**64 - 1):#x}" for place, code in (changes or {}).items()]
     matrices: Any = _core.wrong_d([case._value for case in listed], ids, texts)
     return np.stack([codes.view(_dtypes[format]) for format, codes in matrices])
