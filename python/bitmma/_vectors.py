@@ -466,7 +466,10 @@ def faulty_d(
         raise refuse("changes", shown(changes), 'a dictionary such as {"a[3,4]": 0x3c00}')
     if not isinstance(faults, (str, list, tuple)):
         raise refuse("faults", shown(faults), "an id of fault_catalogue(cases), or a list of them")
-    ids = [faults] if isinstance(faults, str) else [str(text(fault, "faults")) for fault in faults]
-    texts = [f"{place}={count_of(code, 'changes', 0, 2**64 - 1):#x}" for place, code in (changes or {}).items()]
+    ids = [text(fault, "faults") for fault in ([faults] if isinstance(faults, str) else faults)]
+    texts = [
+        f"{text(place, 'changes')}={count_of(code, 'changes', 0, 2**64 - 1):#x}"
+        for place, code in (changes or {}).items()
+    ]
     matrices: Any = _core.wrong_d([case._value for case in listed], ids, texts)
     return np.stack([codes.view(_dtypes[format]) for format, codes in matrices])

@@ -383,6 +383,8 @@ const std::vector<Harmless> harmless{
     {"", "--max-cols", "a limit"},
     {"diagnose", "--cases", "a limit"},
     {"diagnose", "--findings", "a limit"},
+    {"diagnose", "--no-pairs", "pairs are tried only if no fault explains all"},
+    {"", "--inputs", "equal copies give the same"},
 };
 bool is_harmless(const std::string& verb, const std::string& flag) {
   return std::ranges::any_of(
