@@ -11,6 +11,7 @@
 #include "bitmma/gemm/catalogue.hpp"
 #include "bitmma/gemm/find.hpp"
 #include "bitmma/gemm/library_choice.hpp"
+#include "bitmma/gemm/product_faults.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "bitmma/stimulus/generated.hpp"
 
@@ -161,9 +162,8 @@ std::vector<BoundPlan> plans(nb::handle call) {
   return bound;
 }
 
-/// {"kernel", "slices", "exact", "output", "m", "n", "k", "recorded_on", "right", "drawn"}
 /// `call` is a LibraryCall of python/bitmma/_matmul.py.
-nb::dict choice(nb::handle call) {
+LibraryCall call_in(nb::handle call) {
   const auto operand = [&](const char* name) {
     const Format format = parse_format(field<std::string>(call, name));
     return format == Format::f32 ? Format::tf32 : format;
@@ -171,22 +171,27 @@ nb::dict choice(nb::handle call) {
   const auto d = field<OptionalText>(call, "out_dtype");
   const auto scales = field<std::string>(call, "scales");
   const nb::object shape = call.attr("shape");
-  const LibraryChoice choice = library_choice({.library = field<std::string>(call, "library"),
-                                               .gpu = field<std::string>(call, "target"),
-                                               .a = operand("a"),
-                                               .b = operand("b"),
-                                               .d = d ? std::optional(parse_format(*d)) : std::nullopt,
-                                               .layout = field<std::string>(call, "layout"),
-                                               .allow_tf32 = field<bool>(call, "allow_tf32"),
-                                               .bias = field<bool>(call, "bias"),
-                                               .scales = scales == "rows"     ? CallScales::rows
-                                                         : scales == "tensor" ? CallScales::tensor
-                                                                              : CallScales::none,
-                                               .fast_accumulation = field<bool>(call, "use_fast_accum"),
-                                               .m = nb::cast<int64_t>(shape[0]),
-                                               .n = nb::cast<int64_t>(shape[1]),
-                                               .k = nb::cast<int64_t>(shape[2]),
-                                               .nearest = field<bool>(call, "nearest")});
+  return {.library = field<std::string>(call, "library"),
+          .gpu = field<std::string>(call, "target"),
+          .a = operand("a"),
+          .b = operand("b"),
+          .d = d ? std::optional(parse_format(*d)) : std::nullopt,
+          .layout = field<std::string>(call, "layout"),
+          .allow_tf32 = field<bool>(call, "allow_tf32"),
+          .bias = field<bool>(call, "bias"),
+          .scales = scales == "rows"     ? CallScales::rows
+                    : scales == "tensor" ? CallScales::tensor
+                                         : CallScales::none,
+          .fast_accumulation = field<bool>(call, "use_fast_accum"),
+          .m = nb::cast<int64_t>(shape[0]),
+          .n = nb::cast<int64_t>(shape[1]),
+          .k = nb::cast<int64_t>(shape[2]),
+          .nearest = field<bool>(call, "nearest")};
+}
+
+/// {"kernel", "slices", "exact", "output", "m", "n", "k", "recorded_on", "right", "drawn"}
+nb::dict choice(nb::handle call) {
+  const LibraryChoice choice = library_choice(call_in(call));
   nb::dict fields;
   fields["kernel"] = choice.kernel, fields["slices"] = choice.slices, fields["exact"] = choice.exact;
   fields["output"] = std::string(info(choice.d).name);
@@ -202,6 +207,36 @@ BoundPlan chosen_plan(std::string_view library, std::string_view kernel, int sli
       .plan = plan_of_choice(
           {.kernel = std::string(kernel), .slices = slices, .d = parse_format(output), .library = std::string(library)},
           inputs_of(operands))};
+}
+
+/// `call` is a GemmCall without plan and kernel, or with both of D's program.
+nb::dict diagnose(nb::handle call, nb::handle d, int threads) {
+  const GemmInputs inputs = inputs_of(field<nb::dict>(call, "operands"));
+  const Matrix wrong = required_matrix_in(d, "d");
+  PlanRequest request = request_of(call);
+  const bool names_plan = !call.attr("plan").is_none() || !call.attr("kernel").is_none();
+  if (names_plan && !request.output && !request.value) request.output = wrong.format();
+  const std::vector<GemmPlan> plans =
+      names_plan ? plans_for(request, inputs)
+                 : usual_plans(inputs, wrong, request.options.target.value_or(default_target(inputs)));
+  const ProductDiagnosis diagnosis = [&] {
+    const Unlocked unlocked;
+    return diagnose_product(plans, inputs, wrong, threads);
+  }();
+  nb::dict result;
+  result["report"] = from_report(describe(diagnosis));
+  result["text"] = print(describe(diagnosis));
+  result["plan"] = BoundPlan{.plan = diagnosis.plan};
+  return result;
+}
+
+nb::object faulty(const BoundPlan& plan, const nb::dict& operands, std::string_view fault, int threads) {
+  const GemmInputs inputs = inputs_of(operands);
+  const Matrix d = [&] {
+    const Unlocked unlocked;
+    return faulty_product(plan.plan, inputs, fault, threads);
+  }();
+  return array_of(d);
 }
 
 nb::dict found_in(PlanSearch&& search, const GemmInputs& inputs) {
@@ -433,8 +468,26 @@ void bind_gemm(nb::module_& module) {
   });
   module.def("plans_for", plans, "call"_a);
   module.def("library_choice", choice, "call"_a);
+  module.def(
+      "library_choices",
+      [](nb::handle call) {
+        const LibraryCall value = call_in(call);
+        return from_report(describe(value, library_choices(value)));
+      },
+      "call"_a);
   module.def("chosen_plan", chosen_plan, "library"_a, "kernel"_a, "slices"_a, "output"_a, "operands"_a);
   module.def("find_plans", find, "call"_a, "search"_a);
+  module.def("diagnose_product", diagnose, "call"_a, "d"_a, "threads"_a);
+  module.def("faulty_product", faulty, "plan"_a, "operands"_a, "fault"_a, "threads"_a);
+  module.def(
+      "product_faults",
+      [](const nb::dict& operands) {
+        nb::list faults;
+        for (const ProductFault& fault : product_faults(inputs_of(operands)))
+          faults.append(nb::make_tuple(fault.id, fault.what, fault.fix));
+        return faults;
+      },
+      "operands"_a);
   module.def(
       "trace_product",
       [](const BoundPlan& bound, const nb::dict& operands, int row, int col) {

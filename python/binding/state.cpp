@@ -14,6 +14,7 @@
 #include "bitmma/analysis/diagnose.hpp"
 #include "bitmma/analysis/explain.hpp"
 #include "bitmma/analysis/lint.hpp"
+#include "bitmma/analysis/wrong_program.hpp"
 #include "bitmma/core/target_names.hpp"
 #include "bitmma/files/compare.hpp"
 #include "bitmma/files/golden.hpp"
@@ -349,6 +350,23 @@ void bind_state(nb::module_& module) {
           },
           "row"_a, "col"_a);
   module.def("diagnose", run_diagnose, "cases"_a, "actual"_a, "max_cases"_a, "max_findings"_a, "pairs"_a);
+  module.def(
+      "wrong_d",
+      [](const std::vector<BoundCase>& cases, const std::vector<std::string>& faults,
+         const std::vector<std::string>& changes) {
+        WrongProgram program{.faults = faults};
+        for (const std::string& change : changes) program.changes.push_back(parse_change(change));
+        const std::vector<Case> values = values_of(cases);
+        std::vector<Matrix> wrong;
+        {
+          const Unlocked unlocked;
+          for (int64_t index = 0; index < std::ssize(values); ++index) wrong.push_back(wrong_d(values, index, program));
+        }
+        nb::list matrices;
+        for (const Matrix& matrix : wrong) matrices.append(codes_of(matrix));
+        return matrices;
+      },
+      "cases"_a, "faults"_a, "changes"_a);
   module.def("fault_catalogue", [](const std::vector<BoundCase>& cases) {
     nb::list rows;
     for (const Fault& fault : fault_catalogue(values_of(cases))) rows.append(from_report(describe(fault)));
@@ -404,9 +422,10 @@ void bind_state(nb::module_& module) {
         return dictionary_of(comparison);
       });
   module.def("read", [](const std::string& path, std::string_view instruction, std::optional<std::string_view> target,
-                        bool on_demand) {
+                        bool on_demand, std::string_view inputs) {
     VectorFileDefaults defaults{.instruction = instruction};
     if (target) defaults.target = target_from(*target);
+    if (!inputs.empty()) defaults.inputs = inputs == "state" ? OperandCopy::state : OperandCopy::matrices;
     const Unlocked unlocked;
     return BoundFile(read_tiled_file(path, defaults, on_demand ? 0 : InputFile::usual_most_in_memory));
   });

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, overload
 import numpy as np
 
 from . import _core, _notebook
-from ._arguments import public, unchecked
+from ._arguments import public, text, unchecked
 from ._arrays import dtype_of, like, matrix
 from ._core import Plan
 from ._errors import (
@@ -254,11 +254,8 @@ def explain_product(
 ) -> ProductTrace:
     """Output (row, col) of a product step by step: the accumulator before and after each step, the loss of each, and
     the error over K. Takes the arguments of gemm."""
-    known = ("c", "bias", "scale_a", "scale_b", "sfa", "sfb", "rows", "cols", "whole")
-    if unknown := set(operands) - set(known):
-        wrong = sorted(unknown)[0]
-        raise no_such_argument(wrong, "bitmma.explain_product", known, near(wrong, known))
-    call = GemmCall(operands_of(a, b, **operands), plan, kernel, out_dtype, target, split_k, alpha, beta, relu)
+    parts = _operands_of_product("explain_product", a, b, operands)
+    call = GemmCall(parts, plan, kernel, out_dtype, target, split_k, alpha, beta, relu)
     return ProductTrace(*_core.trace_product(call.only_plan(), call.operands, row, col))
 
 
@@ -472,3 +469,118 @@ def generated(format: str, shape: tuple[int, int], seed: int, stream: str, rows:
     d = np.empty((len(picked), shape[1]), dtype_of(format))
     _core.generated(format, picked, shape[1], seed, streams.index(stream), d.view(f"u{d.dtype.itemsize}"))
     return d
+
+
+class ProductFault(NamedTuple):
+    """What a wrong program reads."""
+
+    id: str
+    what: str
+    fix: str
+
+
+class ProductFinding(NamedTuple):
+    """A fault that explains wrong outputs of a product."""
+
+    fault: ProductFault
+    wrong_explained: int
+    right_broken: int
+    explains_all: bool
+
+
+class ProductDiagnosis:
+    """The mistake that explains the wrong D of a product. `str` shows it."""
+
+    def __init__(self, found: dict[str, Any]):
+        report = found["report"]
+        self.plan: Plan = found["plan"]
+        """The plan of the findings."""
+        self.outputs: int = report["outputs"]
+        self.wrong: int = report["wrong"]
+        self.tried: int = report["tried"]
+        self.findings = [
+            ProductFinding(
+                ProductFault(row["id"], row["what"], row["fix"]),
+                row["wrong_explained"],
+                row["right_broken"],
+                row["explains_all"],
+            )
+            for row in report["findings"]
+        ]
+        """Best first; if one explains every bit, only such."""
+        self.factor: dict[str, Any] | None = report["factor"]
+        """{"of": "product", "rows" or "cols", "factors", "scale_from"}: D is the right one times constants."""
+        self._text: str = found["text"]
+
+    def __str__(self) -> str:
+        return self._text.rstrip("\n")
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
+
+
+def _operands_of_product(function: str, a: Any, b: Any, operands: dict[str, Any]) -> dict[str, Any]:
+    known = ("c", "bias", "scale_a", "scale_b", "sfa", "sfb", "rows", "cols", "whole")
+    if unknown := set(operands) - set(known):
+        wrong = sorted(unknown)[0]
+        raise no_such_argument(wrong, f"bitmma.{function}", known, near(wrong, known))
+    return operands_of(a, b, **operands)
+
+
+@public
+def diagnose_product(
+    a: Any,
+    b: Any,
+    d: Any,
+    plan: Any = None,
+    *,
+    kernel: str | None = None,
+    target: Target | None = None,
+    split_k: int = 0,
+    threads: int = 1,
+    **operands: Any,
+) -> ProductDiagnosis:
+    """The mistake of a program that explains its wrong D of a whole product.
+
+    `a`, `b`, `plan` and the other operands are those of gemm, `d` is the program's result. Without `plan` and `kernel`
+    the plans that libraries usually have are tried. If no fault explains every bit, `.factor` tells whether D is the
+    right one times a constant for the product, each row or each column.
+
+    >>> a = np.ones((8, 64), np.float16); b = np.arange(64 * 8).reshape(64, 8).astype(np.float16)
+    >>> diagnose_product(a, b, faulty_product(a, b, "b.column.+1")).findings[0].fault.what
+    'b: that of column c + 1'
+    """
+    call = GemmCall(
+        _operands_of_product("diagnose_product", a, b, operands), plan, kernel, target=target, split_k=split_k
+    )
+    return ProductDiagnosis(_core.diagnose_product(call, matrix(d, "d"), threads))
+
+
+@public
+def faulty_product(
+    a: Any,
+    b: Any,
+    fault: str,
+    plan: Any = None,
+    *,
+    kernel: str | None = None,
+    target: Target | None = None,
+    out_dtype: Any = None,
+    split_k: int = 0,
+    threads: int = 1,
+    **operands: Any,
+) -> np.ndarray:
+    """D of a program with a fault of `product_faults(a, b, ...)`; the other arguments are those of gemm."""
+    call = GemmCall(_operands_of_product("faulty_product", a, b, operands), plan, kernel, out_dtype, target, split_k)
+    chosen = call.only_plan()
+    codes: Any = _core.faulty_product(chosen, call.operands, text(fault, "fault"), threads)
+    return codes.view(dtype_of(chosen.output))
+
+
+@public
+def product_faults(a: Any, b: Any, **operands: Any) -> list[ProductFault]:
+    """The faults that a product with these operands can have; the operands are those of gemm."""
+    rows: Any = _core.product_faults(_operands_of_product("product_faults", a, b, operands))
+    return [ProductFault(*row) for row in rows]

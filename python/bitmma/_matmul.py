@@ -159,6 +159,72 @@ def library_choice(
     return call.choice(4)
 
 
+class ChoiceRange(NamedTuple):
+    """M of first..last, for which a library takes one kernel."""
+
+    first: int
+    last: int
+    kernel: str
+    slices: int
+    bits: int | None
+    """Ranges with one number have equal plans: a row of A gets the same bits. None: not known, see `why`."""
+    why: str
+
+
+@public(
+    dtype=lambda value, field: value,
+    layout=text,
+    target=text,
+    library=text,
+    bias=flag_of,
+    allow_tf32=flag_of,
+    use_fast_accum=flag_of,
+    renamed={"gpu": "target"},
+)
+def library_choices(
+    n: int,
+    k: int,
+    dtype: Any = "bf16",
+    *,
+    target: str,
+    library: str = "cublas 13.1",
+    layout: str = "nt",
+    out_dtype: Any = None,
+    bias: bool = False,
+    allow_tf32: bool = False,
+    scales: str | None = None,
+    use_fast_accum: bool = False,
+) -> list[ChoiceRange]:
+    """The kernels that a library takes for all M of one N and K: whether a row's bits depend on the batch. Arguments
+    are those of `library_choice`.
+
+    >>> [(row.first, row.last, row.bits) for row in library_choices(4096, 4096, "f32", target="H100")][:1]
+    [(1, 1, 0)]
+    """
+    if scales is not None and (not isinstance(scales, str) or scales not in ("tensor", "rows")):
+        raise refuse("scales", shown(scales), "'tensor', 'rows' or None")
+    name = _format(dtype)
+    call = LibraryCall(
+        library=library,
+        target=target,
+        shape=(1, n, k),
+        a=name,
+        b=name,
+        out_dtype=None if out_dtype is None else _format(out_dtype),
+        layout=layout,
+        allow_tf32=allow_tf32,
+        bias=bias,
+        scales=scales or "",
+        use_fast_accum=use_fast_accum,
+        nearest=False,
+    )
+    try:
+        rows: Any = _core.library_choices(call)
+    except Error as error:
+        raise renamed(error, "gpu", "target") from None
+    return [ChoiceRange(**row) for row in rows]
+
+
 def _letter(array: np.ndarray) -> str:
     """How cuBLAS gets a matrix from PyTorch: "t" with contiguous columns, else "n"."""
     rows, size = array.shape[0], array.dtype.itemsize

@@ -6,8 +6,8 @@ from __future__ import annotations
 import operator
 import os
 import pathlib
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, Union, overload
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Union, cast, overload
 
 import numpy as np
 
@@ -16,8 +16,8 @@ from ._arguments import at_least_one, core as _core, path_of, public, text
 from ._arrays import _dtypes, codes_as, to_numpy
 from ._case import Case, _fix_of_case, _instruction, fields
 from ._core import Instruction
-from ._errors import Error, refuse, shown
-from ._types import Target
+from ._errors import Error, count_of, refuse, shown
+from ._types import ArrayLike, Target
 
 
 class Comparison(NamedTuple):
@@ -196,15 +196,21 @@ def files_in(folder: str) -> list[str]:
 
 
 @public(instruction=text)
-def read(path: Path, *, instruction: str = "", target: Target | None = None) -> VectorFile:
-    """Reads a vector file (docs/vectors.md). `instruction` and `target` are defaults for keys that it lacks."""
-    return _read(path, instruction, target)
+def read(path: Path, *, instruction: str = "", target: Target | None = None, inputs: str | None = None) -> VectorFile:
+    """Reads a vector file (docs/vectors.md). `instruction` and `target` are defaults for keys that it lacks.
+
+    `inputs` tells which operands are meant if a file has both: "state" (images, registers, Tensor Memory) or
+    "matrices" (a, b, c). The others are left out, so that an edited copy contradicts nothing.
+    """
+    if inputs is not None and (not isinstance(inputs, str) or inputs not in ("state", "matrices")):
+        raise refuse("inputs", shown(inputs), '"state", "matrices" or None')
+    return _read(path, instruction, target, inputs=inputs or "")
 
 
-def _read(path: Path, instruction: str, target: Target | None, on_demand: bool = False) -> VectorFile:
+def _read(path: Path, instruction: str, target: Target | None, on_demand: bool = False, inputs: str = "") -> VectorFile:
     """`on_demand`: reads only the header, and tensors when they are used; otherwise files up to 64 MiB at once."""
     try:
-        return VectorFile(_core.read(path, instruction, target, on_demand))
+        return VectorFile(_core.read(path, instruction, target, on_demand, inputs))
     except Error as error:
         if any(violation.code == "missing_instruction" for violation in error.violations) and {"b", "b_t", "a"} & set(
             _names(str(path))
@@ -218,10 +224,43 @@ def _read(path: Path, instruction: str, target: Target | None, on_demand: bool =
         raise
 
 
+_file_names: dict[Any, str] = {np.dtype(cast(Any, dtype)): name for name, dtype in _file_dtypes.items()}
+
+
+def _rows_of(tensors: Mapping[str, Any]) -> list[Any]:
+    """The tensors as rows of a file; arrays of NumPy, ml_dtypes or torch."""
+    rows = []
+    for name, value in tensors.items():
+        array = np.ascontiguousarray(to_numpy(value, str(name)))
+        dtype = _file_names.get(array.dtype)
+        if dtype is None:
+            raise refuse(str(name), array.dtype, " or ".join(sorted(_file_names.values())))
+        rows.append((str(name), dtype, list(array.shape), array.reshape(-1).view(np.uint8)))
+    return rows
+
+
 @public(path=_path_before_cases)
-def write(path: Path, cases: Case | Sequence[Case] | VectorFile, *, source: str | None = None) -> None:
+def write(
+    path: Path,
+    cases: Case | Sequence[Case] | VectorFile | Mapping[str, ArrayLike],
+    *,
+    source: str | None = None,
+    metadata: Mapping[str, str] | None = None,
+) -> None:
     """Writes cases of one instruction on one target as a vector file, completely or not at all. `source` names their
-    origin, by default "python"; a VectorFile keeps its own."""
+    origin, by default "python"; a VectorFile keeps its own.
+
+    A dictionary of arrays is written as it is, with `metadata` as its keys; arrays may have types of ml_dtypes. So a
+    file with one other register is `write(path, {**file.tensors, "a_regs": a_regs}, metadata=file.metadata)`, which
+    `read(path, inputs="state")` reads.
+    """
+    if isinstance(cases, Mapping):
+        if source is not None:
+            raise refuse("source", source, "None with tensors: metadata has it")
+        _core.write_tensors(path, _rows_of(cases), dict(metadata or {}))
+        return
+    if metadata is not None:
+        raise refuse("metadata", shown(metadata), "None with cases, which have their own")
     if isinstance(cases, VectorFile):
         if source is not None:
             raise refuse("source", source, "None with a VectorFile, which has its own")
@@ -403,3 +442,34 @@ def fault_catalogue(cases: Case | Sequence[Case] | VectorFile) -> list[Fault]:
     """Every fault that the first case can have."""
     rows: Any = _core.fault_catalogue([case._value for case in _cases(cases, "cases")])
     return [Fault(**row) for row in rows]
+
+
+@public
+def faulty_d(
+    cases: Case | Sequence[Case] | VectorFile,
+    faults: str | Sequence[str] = (),
+    *,
+    changes: Mapping[str, int] | None = None,
+) -> np.ndarray:
+    """D of a wrong program, [cases, M, N]: what `diagnose` explains.
+
+    `faults` are ids of `fault_catalogue(cases)`, one or two of different stages. `changes` are other codes at single
+    places, in every case: {"a[3,4]": 0x3c00} in a matrix, {"a_regs[0,1]": 0x3c003c00} in a register (thread, register),
+    {"smem[0x400]": 0xff} in a byte of the image, {"a_desc": 0x4000404000010000} in a descriptor.
+
+    >>> file = golden("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
+    >>> diagnose(file, faulty_d(file, "a.register_1_is_2")).findings[0].faults[0].what
+    'A: register 2 is passed twice, register 1 never'
+    """
+    listed = _cases(cases, "cases")
+    if changes is not None and not isinstance(changes, Mapping):
+        raise refuse("changes", shown(changes), 'a dictionary such as {"a[3,4]": 0x3c00}')
+    if not isinstance(faults, (str, list, tuple)):
+        raise refuse("faults", shown(faults), "an id of fault_catalogue(cases), or a list of them")
+    ids = [text(fault, "faults") for fault in ([faults] if isinstance(faults, str) else faults)]
+    texts = [
+        f"{text(place, 'changes')}={count_of(code, 'changes', 0, 2**64 - 1):#x}"
+        for place, code in (changes or {}).items()
+    ]
+    matrices: Any = _core.wrong_d([case._value for case in listed], ids, texts)
+    return np.stack([codes.view(_dtypes[format]) for format, codes in matrices])

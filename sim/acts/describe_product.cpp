@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <ranges>
 
+#include "../analysis/explained_share.hpp"
 #include "../core/ieee_environment.hpp"
 #include "../gemm/plan_json.hpp"
 #include "bitmma/arithmetic/cpu_target.hpp"
@@ -246,8 +248,13 @@ Report describe(const PlanSearch& search, const GemmInputs& inputs) {
     report.add_text(fmt::format("not tried: {}{}", counted(search.untried, "plan"), later));
   }
   if (count == 0) {
-    report.add_text("no plan gives all bits; the nearest are:");
-    for (const NearPlan& near : search.nearest)
+    // A plan that misses most outputs is no nearer than any other.
+    const auto is_near = [](const NearPlan& near) { return 2 * near.differing <= near.outputs; };
+    const bool any_is_near = std::ranges::any_of(search.nearest, is_near);
+    report.add_text(any_is_near ? "no plan gives all bits; the nearest are:"
+                                : "no plan gives all bits, or half of them: D is another product, or wrong; "
+                                  "bitmma diagnose FILE, or\nbitmma.diagnose_product, looks for a program's mistake");
+    for (const NearPlan& near : search.nearest | std::views::filter(is_near))
       report.add_text(
           fmt::format("{}{} differ, {}: {}\n  {}", near.differing,
                       near.outputs == search.outputs ? "" : fmt::format(" of {} sampled outputs", near.outputs),
@@ -343,6 +350,114 @@ Report described(const ProductTrace& trace, int most_steps) {
 }
 
 }  // namespace
+
+namespace {
+
+std::string print_factor(double factor) {
+  return in_ieee_environment([&] { return fmt::format("{:.6g}", factor); });
+}
+
+/// "row 0 is 1.5 times the right one, row 1 0.75 times, ...", and the scales that explain it.
+void add_factor(Report& report, const ConstantFactor& factor) {
+  constexpr size_t most = 4;
+  report.add("factor", {{"of", factor.of == FactorOf::product ? "product"
+                               : factor.of == FactorOf::rows  ? "rows"
+                                                              : "cols"},
+                        {"factors", factor.factors},
+                        {"scale_from", factor.scale_from}});
+  if (factor.of == FactorOf::product) {
+    report.add_text(fmt::format("every output is the right one times {}, up to rounding: a scale or alpha",
+                                print_factor(factor.factors.front())));
+    return;
+  }
+  const bool of_rows = factor.of == FactorOf::rows;
+  const std::string_view line = of_rows ? "row" : "column";
+  const size_t shown = std::min(most, factor.factors.size());
+  std::vector<std::string> factors, scales;
+  for (size_t i = 0; i < shown; ++i) {
+    factors.push_back(fmt::format("{} {}: {}", line, i, print_factor(factor.factors[i])));
+    if (!factor.scale_from.empty()) scales.push_back(fmt::format("{} {} that of {}", line, i, factor.scale_from[i]));
+  }
+  const std::string_view rest = factor.factors.size() > shown ? ", ..." : "";
+  report.add_text(fmt::format("every {} is the right one times a constant, up to rounding: {}{}", line,
+                              fmt::join(factors, ", "), rest));
+  if (!scales.empty())
+    report.add_text(fmt::format("{} has the scale of another {}: {}{}", of_rows ? "scale_a" : "scale_b", line,
+                                fmt::join(scales, ", "), rest));
+}
+
+}  // namespace
+
+Report describe(const LibraryCall& call, const std::vector<ChoiceRange>& ranges) {
+  Report list = Report::list();
+  std::vector<std::vector<std::string>> table{{"M", "slices", "bits", "kernel"}};
+  std::vector<int> groups;
+  for (const ChoiceRange& range : ranges) {
+    list.append({{"first", range.first},
+                 {"last", range.last},
+                 {"kernel", range.choice.kernel},
+                 {"slices", range.choice.slices},
+                 {"bits", range.bits},
+                 {"why", range.why}});
+    std::string bits = range.why.empty() ? "" : "?";
+    if (range.bits) {
+      auto group = std::ranges::find(groups, *range.bits);
+      if (group == groups.end()) group = groups.insert(groups.end(), *range.bits);
+      bits = std::to_string(group - groups.begin() + 1);
+    }
+    table.push_back(
+        {range.first == range.last ? std::to_string(range.first) : fmt::format("{}..{}", range.first, range.last),
+         std::to_string(std::max(1, range.choice.slices)), bits, without_arguments(range.choice.kernel)});
+  }
+  const LibraryChoice& first = ranges.front().choice;
+  list.add_text(fmt::format("{} on an {}, {}, {}, N {}, K {}", first.library, first.gpu, first.kind, first.layout,
+                            call.n, call.k));
+  list.add_text(table);
+  const bool is_known = std::ranges::all_of(ranges, [](const ChoiceRange& range) { return range.bits.has_value(); });
+  if (groups.size() == 1 && is_known) list.add_text("a row of A gets the same bits for all these M");
+  else list.add_text("bits: M with one number give a row of A the same bits, and other numbers may give others");
+  for (const ChoiceRange& range : ranges)
+    if (!range.why.empty()) list.add_text(fmt::format("? from M {}: {}", range.first, range.why));
+  return list;
+}
+
+Report describe(const ProductDiagnosis& diagnosis) {
+  Report findings = Report::list();
+  std::vector<ExplainedShare> rows;
+  for (const ProductFinding& finding : diagnosis.findings) {
+    findings.append({{"id", finding.fault.id},
+                     {"what", finding.fault.what},
+                     {"fix", finding.fault.fix},
+                     {"explains_all", finding.explains_all},
+                     {"wrong_explained", finding.wrong_explained},
+                     {"right_broken", finding.right_broken}});
+    rows.push_back({.explains_all = finding.explains_all,
+                    .wrong_explained = finding.wrong_explained,
+                    .right_broken = finding.right_broken,
+                    .what = {finding.fault.what}});
+  }
+  Report report{{"outputs", diagnosis.outputs}, {"wrong", diagnosis.wrong},        {"plan", describe(diagnosis.plan)},
+                {"tried", diagnosis.tried},     {"findings", std::move(findings)}, {"factor", Report()}};
+  const std::string outputs = counted(diagnosis.outputs, "output");
+  report.add_text("plan: " + print_plan(diagnosis.plan));
+  if (diagnosis.wrong == 0)
+    return report.add_text(fmt::format("nothing is wrong: all {} are correct", outputs), Tone::good);
+  report.add_text(fmt::format("{} of {} {} wrong ({})", diagnosis.wrong, outputs, diagnosis.wrong == 1 ? "is" : "are",
+                              print_share(diagnosis.wrong, diagnosis.outputs)),
+                  Tone::bad);
+  if (!rows.empty()) {
+    add_explanations(report, rows, diagnosis.wrong);
+    report.add_text("look at: " + diagnosis.findings.front().fault.fix);
+  }
+  if (diagnosis.factor) {
+    Report factor;
+    add_factor(factor, *diagnosis.factor);
+    report.update(std::move(factor));
+  }
+  if (rows.empty() && !diagnosis.factor)
+    report.add_text("no fault explains the wrong bits, and D is not the right one times a constant");
+  return report.add_text(fmt::format("{} tried", counted(diagnosis.tried, "fault")));
+}
 
 Report describe(const ProductTrace& trace, int most_steps) {
   return in_ieee_environment([&] { return described(trace, most_steps); });

@@ -42,6 +42,14 @@ void judge_kernel(const ProductFile& product, bool has_plan, bool may_clamp, con
   warn(events, std::move(about));
 }
 
+void require_d(const ProductFile& product, std::string_view expected) {
+  if (product.d) return;
+  throw Error({.code = ViolationCode::missing_argument,
+               .field = product.file.path + ": tensor d",
+               .seen = "missing",
+               .expected = std::string(expected)});
+}
+
 /// `plans` of the file's key plan: an error names the key.
 template <typename Plans>
 std::vector<GemmPlan> naming_key(const ProductFile& product, const Plans& plans) {
@@ -217,14 +225,24 @@ TensorFile file_with_d(const GemmFileReport& computed, bool replace_d) {
   return with_d(computed.product, result.plan, result.d);
 }
 
+ProductDiagnosis diagnose_product_file(const ProductFile& product, const ProductPlanRequest& request, int threads,
+                                       const GemmFileEvents& events) {
+  require_d(product, "the D of the wrong program");
+  std::vector<GemmPlan> plans;
+  if (request.names_plan() || request.split_count > 0 || takes_plan_of_file(product, request)) {
+    ProductPlanRequest of_d = request;
+    if (!of_d.output && request.names_plan()) of_d.output = product.d->format();
+    plans.push_back(plan_of_product(product, of_d, threads, events).plan);
+  } else {
+    const Target target = request.target ? *request.target : product.target.value_or(default_target(product.inputs));
+    plans = usual_plans(product.inputs, *product.d, target);
+  }
+  return diagnose_product(plans, product.inputs, *product.d, threads);
+}
+
 PlanSearch find_plans_of_file(const ProductFile& product, std::optional<Target> target, FindOptions options,
                               const FindProgress& progress) {
-  if (!product.d) {
-    throw Error({.code = ViolationCode::missing_argument,
-                 .field = product.file.path + ": tensor d",
-                 .seen = "missing",
-                 .expected = "a recorded D, for which plans can be found"});
-  }
+  require_d(product, "a recorded D, for which plans can be found");
   options.target = target ? *target : product.target.value_or(default_target(product.inputs));
   options.alpha = product.alpha, options.beta = product.beta;
   return find_plans(product.inputs, *product.d, options, progress);

@@ -4,13 +4,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 
+#include "../core/ieee_environment.hpp"
 #include "../files/matrix_tensor.hpp"
 #include "bitmma/acts/describe_quantize.hpp"
 #include "bitmma/core/error.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/formats/codes.hpp"
+#include "bitmma/formats/round.hpp"
 
 namespace bitmma {
 namespace {
@@ -129,6 +132,89 @@ QuantizeRun quantize_file(const TensorFile& file, const QuantizeRequest& request
                   .warnings = warnings_of(recipe, quantized)};
   run.report.add("warnings", run.warnings);
   return run;
+}
+
+namespace {
+
+Quantized quantized_by(const QuantizeRecipe& recipe, const Matrix& x, const QuantizeRequest& request) {
+  const auto device = depends_on_device(recipe) && request.torch_device
+                          ? std::optional<std::string_view>(*request.torch_device)
+                          : std::nullopt;
+  return quantize(recipe, x, torch_device_of(recipe, device), request.threads);
+}
+
+/// code * scale of the block * scale of the tensor, in f64: exact but for its last rounding.
+double value_of(const Quantized& quantized, int row, int col) {
+  const auto number = [](Format format, uint64_t code) {
+    return std::bit_cast<double>(convert(format, code, Format::f64, Rounding::nearest_even, Overflow::infinity));
+  };
+  const Matrix& scales = quantized.scales;
+  const double block = number(scales.format(), scales(row / quantized.block_rows, col / quantized.block_cols));
+  const double tensor = quantized.tensor_scale ? number(Format::f32, (*quantized.tensor_scale)(0, 0)) : 1;
+  return number(quantized.codes.format(), quantized.codes(row, col)) * block * tensor;
+}
+
+}  // namespace
+
+Report compare_recipes(const TensorFile& file, const QuantizeRequest& request, const std::string& other) {
+  const QuantizeRecipe* const recipes[]{&recipe_named(request.recipe), &recipe_named(other)};
+  if (recipes[0]->element != recipes[1]->element)
+    throw Error({.code = ViolationCode::wrong_type,
+                 .field = "compare",
+                 .seen = fmt::format("{} to {}", other, info(recipes[1]->element).name),
+                 .expected = fmt::format("a recipe to {}, as {}", info(recipes[0]->element).name, request.recipe)});
+  if (request.torch_device && !depends_on_device(*recipes[0]) && !depends_on_device(*recipes[1]))
+    static_cast<void>(torch_device_of(*recipes[0], *request.torch_device));  // refuses a name without effect
+  const Matrix x = matrix_of_file(file, request.tensor, request.type);
+  const Quantized first = quantized_by(*recipes[0], x, request), second = quantized_by(*recipes[1], x, request);
+  return in_ieee_environment([&] {
+    const FormatInfo& element = info(first.codes.format());
+    const bool same_scales = first.scales.format() == second.scales.format() &&
+                             first.scales.rows() == second.scales.rows() && first.scales.cols() == second.scales.cols();
+    int64_t codes = 0, values = 0;
+    std::optional<std::pair<int, int>> place;
+    for (int row = 0; row < x.rows(); ++row) {
+      for (int col = 0; col < x.cols(); ++col) {
+        const bool differs = first.codes(row, col) != second.codes(row, col);
+        codes += differs, values += value_of(first, row, col) != value_of(second, row, col);
+        if (differs && !place) place = {row, col};
+      }
+    }
+    const auto size = static_cast<int64_t>(x.size());
+    Report report{{"recipes", {{"first", recipes[0]->name}, {"second", recipes[1]->name}}},
+                  {"codes", size},
+                  {"codes_differ", codes},
+                  {"values_differ", values},
+                  {"scales", first.scales.size()},
+                  {"scales_differ", same_scales ? Report(count_differing(first.scales, second.scales)) : Report()},
+                  {"first", Report()}};
+    report.add_text(
+        fmt::format("{} and {}: {} of {} differ", recipes[0]->name, recipes[1]->name, codes, counted(size, "code")));
+    report.add_text(fmt::format("values (code * scale * scale of the tensor): {} of {} differ", values, size));
+    report.add_text(same_scales ? fmt::format("scales: {} of {} differ", count_differing(first.scales, second.scales),
+                                              first.scales.size())
+                                : "scales: of another type or another size of blocks");
+    if (!place) return report;
+    const auto [row, col] = *place;
+    Report difference{{"row", row}, {"col", col}};
+    std::vector<std::vector<std::string>> table{{"first", "code", "scale", "value"}};
+    for (size_t i = 0; i < 2; ++i) {
+      const Quantized& quantized = i == 0 ? first : second;
+      const Format scale = quantized.scales.format();
+      const uint32_t scale_code = quantized.scales(row / quantized.block_rows, col / quantized.block_cols);
+      table.push_back({std::string(recipes[i]->name),
+                       fmt::format("{} ({})", print_bits(element.id, quantized.codes(row, col)),
+                                   print_value(element.id, quantized.codes(row, col))),
+                       fmt::format("{} ({})", print_bits(scale, scale_code), print_value(scale, scale_code)),
+                       fmt::format("{:.9g}", value_of(quantized, row, col))});
+      difference.add(i == 0 ? "code" : "other_code", quantized.codes(row, col));
+      difference.add(i == 0 ? "scale" : "other_scale", scale_code);
+    }
+    table[0][0] = fmt::format("x({}, {}) = {}", row, col, print_value(x.format(), x(row, col)));
+    report.add_text(table);
+    report["first"] = std::move(difference);
+    return report;
+  });
 }
 
 }  // namespace bitmma

@@ -6,9 +6,9 @@
 #include <array>
 #include <iterator>
 
-#include "../core/ieee_environment.hpp"
 #include "bitmma/analysis/describe.hpp"
 #include "bitmma/core/text.hpp"
+#include "explained_share.hpp"
 
 namespace bitmma {
 namespace {
@@ -30,35 +30,6 @@ bool looks_like_a_swizzle(const MismatchMap& map) {
   });
 }
 
-/// "0.02 %" for 1 in 4096: one decimal, or as many as needed so that a non-zero share does not read as 0 and an
-/// incomplete one does not read as 100.
-std::string print_share(int64_t part, int64_t whole) {
-  return in_ieee_environment([&]() -> std::string {
-    const double percent = 100.0 * static_cast<double>(part) / static_cast<double>(std::max<int64_t>(whole, 1));
-    constexpr int most_digits = 17;
-    for (int digits = 1;; ++digits) {
-      const std::string text = fmt::format("{:.{}f}", percent, digits);
-      const double read = std::stod(text);
-      const bool reads_wrong = (read == 0 && part != 0) || (read == 100 && part != whole);
-      if (!reads_wrong || digits == most_digits) return text + " %";
-    }
-  });
-}
-
-std::string what_of(const Finding& finding) {
-  std::string text;
-  for (const Fault& fault : finding.faults) text += fmt::format("{}{}", text.empty() ? "" : "; and ", fault.what);
-  return text;
-}
-
-/// The number of leading findings that explain the outputs equally well.
-int64_t alike(const Diagnosis& diagnosis) {
-  const Finding& best = diagnosis.findings.front();
-  return std::ranges::count_if(diagnosis.findings, [&](const Finding& finding) {
-    return finding.wrong_explained == best.wrong_explained && finding.right_broken == best.right_broken;
-  });
-}
-
 void add_findings(Report& report, const Diagnosis& diagnosis) {
   if (diagnosis.findings.empty()) {
     report.add_text(
@@ -67,16 +38,14 @@ void add_findings(Report& report, const Diagnosis& diagnosis) {
                     diagnosis.tried));
     return;
   }
-  std::vector<std::vector<std::string>> table{
-      {"explains", "of wrong outputs", "breaks", "what the wrong program does"}};
+  std::vector<ExplainedShare> rows;
   for (const Finding& finding : diagnosis.findings) {
-    table.push_back({finding.explains_all ? "all" : "a part",
-                     print_share(finding.wrong_explained, diagnosis.searched_wrong),
-                     std::to_string(finding.right_broken), what_of(finding)});
+    ExplainedShare& row = rows.emplace_back(ExplainedShare{.explains_all = finding.explains_all,
+                                                           .wrong_explained = finding.wrong_explained,
+                                                           .right_broken = finding.right_broken});
+    for (const Fault& fault : finding.faults) row.what.push_back(fault.what);
   }
-  report.add_text(table);
-  if (const int64_t count = alike(diagnosis); count > 1)
-    report.add_text(fmt::format("the first {} give the same bits in these cases", count));
+  add_explanations(report, rows, diagnosis.searched_wrong);
   std::vector<std::string_view> fixes;
   for (const Fault& fault : diagnosis.findings.front().faults) {
     if (std::ranges::find(fixes, fault.fix) != fixes.end()) continue;  // faults of A and B may share a fix

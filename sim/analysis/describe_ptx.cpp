@@ -237,6 +237,29 @@ Report describe_operands(const std::vector<StatementOperand>& operands) {
   return list;
 }
 
+/// Warns of a vector of A, B or D that names a register twice: the place of another register then holds the wrong
+/// elements. A vector of one register alone is a constant operand, and registers of C may share a zero.
+std::vector<Violation> repeated_registers(const std::vector<StatementOperand>& operands) {
+  std::vector<Violation> warnings;
+  for (const StatementOperand& operand : operands) {
+    const bool is_result = operand.name == "d";
+    if (operand.kind != OperandKind::registers || (operand.name != "a" && operand.name != "b" && !is_result)) continue;
+    const std::vector<std::string>& all = operand.registers;
+    const bool is_constant = std::ranges::all_of(all, [&](const std::string& name) { return name == all.front(); });
+    if (all.size() < 2 || (is_constant && !is_result)) continue;
+    for (size_t i = 1; i < all.size(); ++i) {
+      const auto first = std::ranges::find(all, all[i]);
+      if (all[i] == "_" || first - all.begin() == static_cast<int64_t>(i)) continue;
+      warnings.push_back({.code = ViolationCode::contradiction,
+                          .field = std::string(operand.name),
+                          .seen = fmt::format("{} as registers {} and {}", printable(all[i]), first - all.begin(), i),
+                          .expected = "another register in each place",
+                          .severity = Severity::warning});
+    }
+  }
+  return warnings;
+}
+
 /// One decoded PTX instruction.
 struct DecodedPtx {
   std::string guard = {}, mnemonic = {};
@@ -498,6 +521,10 @@ DecodedPtx decode_statement(const std::string& text, bool is_statement, std::opt
     decoded.report.add_text(print_shape_and_types(descriptor));
   }
   decoded.report.add_text(operands);
+  if (const std::vector<Violation> repeated = repeated_registers(statement.operands); !repeated.empty()) {
+    decoded.report.add_warnings(repeated);
+    for (const Violation& warning : repeated) decoded.alike += " " + print(warning);
+  }
   return decoded;
 }
 

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <sstream>
 
 #include "bitmma/analysis/describe.hpp"
 #include "bitmma/instruction/immediates.hpp"
@@ -73,23 +72,6 @@ WrongCases wrong_cases(const VectorFile& vectors, const VectorFile& other) {
   vectors.require_unchanged();
   other.require_unchanged();
   return result;
-}
-
-/// Wraps `text` at `width` characters, and indents all lines but the first by `indent` spaces.
-std::string wrapped(const std::string& text, size_t width, size_t indent) {
-  std::string lines;
-  size_t column = 0;
-  std::istringstream words(text);
-  for (std::string word; words >> word;) {
-    if (column > 0 && column + 1 + word.size() > width) {
-      lines += '\n' + std::string(indent, ' ');
-      column = 0;
-    }
-    if (column > 0) lines += ' ', ++column;
-    lines += word;
-    column += word.size();
-  }
-  return lines;
 }
 
 }  // namespace

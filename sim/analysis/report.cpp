@@ -300,4 +300,22 @@ std::string folded(std::string_view text, size_t indent) {
   return lines + line + '\n';
 }
 
+std::string wrapped(std::string_view text, size_t width, size_t indent) {
+  std::string lines;
+  size_t column = 0;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find(' '), text.size());
+    const std::string_view word = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (column > 0 && column + 1 + word.size() > width) {
+      lines += '\n' + std::string(indent, ' ');
+      column = 0;
+    }
+    if (column > 0) lines += ' ', ++column;
+    lines += word;
+    column += word.size();
+  }
+  return lines;
+}
+
 }  // namespace bitmma

@@ -53,8 +53,8 @@ void require_same_copies(const VectorFile& vectors, int threads) {
          .expected =
              fmt::format("{}, which the instruction reads there: {} of {} codes differ, in {} of {}",
                          copy.print(copy.read), codes, copy.of * vectors.cases, cases, counted(vectors.cases, "case")),
-         .fix = "save only the plain matrices, or only the images, registers and Tensor Memory, or both with equal "
-                "codes"});
+         .fix = "say which is meant: `inputs` state (images, registers, Tensor Memory) or `inputs` matrices; or save "
+                "only one of them"});
   }
   if (!violations.empty()) throw Error(std::move(violations));
 }

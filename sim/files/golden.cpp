@@ -89,9 +89,6 @@ GoldenRequest completed(GoldenRequest request) {
 
 }  // namespace
 
-namespace {
-
-/// The part of `state` that the instruction writes.
 State written_part(const Instruction& instruction, State state) {
   const FieldRules rules = fields_of(instruction);
   for (const FieldInfo& row : state_fields) {
@@ -101,8 +98,6 @@ State written_part(const Instruction& instruction, State state) {
   }
   return state;
 }
-
-}  // namespace
 
 void execute_case(Case& this_case, bool logical_d_too) {
   State after = this_case.before;

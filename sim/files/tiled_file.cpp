@@ -227,6 +227,7 @@ bool has_state_tensors(const TensorFile& file) {
 }
 
 VectorFile as_tiled_file(TensorFile file, const VectorFileDefaults& defaults) {
+  file = with_inputs(std::move(file), defaults.inputs);
   std::optional<VectorFile> tiled =
       has_state_tensors(file) ? tiles_of_steps(file, defaults) : tiles_of_matrices(file, defaults);
   return tiled ? std::move(*tiled) : as_vector_file(std::move(file), defaults);

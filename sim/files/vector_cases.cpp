@@ -246,10 +246,7 @@ Case case_at(const VectorFile& vectors, int64_t index) {
   return this_case;
 }
 
-bool wants_logical_d(const VectorFile& vectors) {
-  const auto has = [&](std::string_view name) { return vectors.file.find(name) != nullptr; };
-  return is_mma(vectors.instruction) && (has("d") || (has("a") && has("b")));
-}
+bool wants_logical_d(const VectorFile& vectors) { return is_mma(vectors.instruction); }
 
 std::vector<Choice> choices_of(const VectorFile& vectors) {
   if (is_of_steps(vectors)) return choices_of(steps_of(vectors));

@@ -45,6 +45,11 @@ Matrix logical_matrix_at(const Tensor& tensor, const LogicalTensor& row, int64_t
 /// first step: the registers of a kernel, whose D is known only after all steps.
 void require_k_loop(const VectorFile& vectors, int64_t steps, bool c_may_repeat);
 
+/// `file` without the copy of the operands that is not meant. Throws Error if it lacks the other.
+TensorFile with_inputs(TensorFile file, std::optional<OperandCopy> inputs);
+
+/// The part of `state` that the instruction writes.
+State written_part(const Instruction& instruction, State state);
 /// Runs the case: computes the state after it, and D among its logical matrices if `logical_d_too`.
 void execute_case(Case& this_case, bool logical_d_too);
 

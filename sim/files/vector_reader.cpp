@@ -580,7 +580,32 @@ void add_case_extent(TensorFile& file) {
   }
 }
 
+TensorFile with_inputs(TensorFile file, std::optional<OperandCopy> inputs) {
+  if (!inputs) return file;
+  const bool of_state = *inputs == OperandCopy::state;
+  const bool has_state =
+      std::ranges::any_of(state_fields, [&](const FieldInfo& field) { return file.find(field.name) != nullptr; });
+  if (of_state ? !has_state : !(file.find("a") && file.find("b"))) {
+    throw Error({.code = ViolationCode::no_effect,
+                 .field = "inputs",
+                 .seen = of_state ? "state" : "matrices",
+                 .expected = fmt::format("absent: {} has {}", file.path,
+                                         of_state ? "no images, registers or Tensor Memory" : "no matrices a and b")});
+  }
+  if (of_state) {
+    for (const std::string_view name : logical_tensor_names)
+      if (name != "d") file.erase(name);
+    return file;
+  }
+  for (const FieldInfo& field : state_fields) {
+    file.erase(field.name);
+    if (!field.after.empty()) file.erase(field.after);
+  }
+  return file;
+}
+
 VectorFile as_vector_file(TensorFile file, const VectorFileDefaults& defaults) {
+  file = with_inputs(std::move(file), defaults.inputs);
   add_case_extent(file);
   require_keys(file);
   // The reader fetches numbers case by case, and they are few bytes.

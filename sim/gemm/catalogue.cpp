@@ -539,6 +539,17 @@ bool adds_alike(const GemmPlan& plan, Target other, const GemmInputs& inputs) {
 /// Lists the library's plan names, the nearest to `name` first.
 Violation unknown_plan(std::string_view name) {
   std::vector<std::string> names = row_names(catalogue());
+  // docs/products.md, "Not supported", has the reasons.
+  constexpr auto split_operands = std::to_array<std::string_view>({"bf16x9", "bf16x6", "bf16x3", "tf32x3"});
+  if (std::ranges::find(split_operands, name) != split_operands.end()) {
+    return {.code = ViolationCode::unknown_name,
+            .field = "plan",
+            .seen = std::string(name),
+            .expected =
+                "a plan whose additions are known: how cuBLAS splits float32 into bf16 is published, the "
+                "order in which it adds the products is not",
+            .source = "docs/products.md, Not supported"};
+  }
   Violation violation{.code = ViolationCode::unknown_name, .field = "plan", .seen = shortened(name)};
   if (const std::string near = nearest(name, names); !near.empty()) {
     std::ranges::rotate(names, std::ranges::find(names, near));

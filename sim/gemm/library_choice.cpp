@@ -230,12 +230,21 @@ void require_types_of_pytorch(const GemmInputs& inputs, Format d) {
 
 }  // namespace
 
-LibraryChoice library_choice(const LibraryCall& call) {
-  std::string library = call.library;
+namespace {
+
+std::string spaced(std::string library) {
   std::ranges::replace(library, '-', ' ');
-  if (library != the_library) refuse("library", call.library, {std::string(the_library)});
+  return library;
+}
+
+/// The recorded calls of the kind and layout.
+const ChoiceTable::Call& recorded_of(const LibraryCall& call) {
+  if (spaced(call.library) != the_library) refuse("library", call.library, {std::string(the_library)});
   const std::vector<std::string> gpus = all_of(&ChoiceTable::Call::gpu);
-  if (std::ranges::find(gpus, call.gpu) == gpus.end()) refuse("gpu", call.gpu.empty() ? "(missing)" : call.gpu, gpus);
+  if (std::ranges::find(gpus, call.gpu) == gpus.end())
+    refuse("gpu", call.gpu.empty() ? "(missing)" : call.gpu, gpus,
+           "choices were recorded on these GPUs only, and another GPU takes other kernels: profile the call there, and "
+           "name its `kernel`");
   if (call.m < 1 || call.n < 1 || call.k < 1) {
     throw Error({.field = "m, n, k",
                  .seen = fmt::format("{} x {} x {}", call.m, call.n, call.k),
@@ -255,8 +264,15 @@ LibraryChoice library_choice(const LibraryCall& call) {
   if (recorded == calls.end())
     refuse("layout", call.layout, all_of(&ChoiceTable::Call::layout, call.gpu, kind),
            "of A and B: n has contiguous rows, t contiguous columns");
-  Chosen choice = in_ieee_environment([&] { return chosen(*recorded, call); });
-  const HitRate::Count rate = hit_rate(kind, call, choice);
+  return *recorded;
+}
+
+}  // namespace
+
+LibraryChoice library_choice(const LibraryCall& call) {
+  const ChoiceTable::Call& recorded = recorded_of(call);
+  Chosen choice = in_ieee_environment([&] { return chosen(recorded, call); });
+  const HitRate::Count rate = hit_rate(recorded.kind, call, choice);
   return {.kernel = choice.kernel->names,
           .slices = choice.kernel->slices,
           .d = output_of(call),
@@ -264,13 +280,80 @@ LibraryChoice library_choice(const LibraryCall& call) {
           .m = choice.m,
           .n = choice.n,
           .k = choice.k,
-          .library = library,
+          .library = spaced(call.library),
           .gpu = call.gpu,
-          .kind = kind,
+          .kind = recorded.kind,
           .layout = call.layout,
           .recorded_on = std::move(choice.gpu),
           .right = rate.right,
           .drawn = rate.drawn};
+}
+
+namespace {
+
+/// One row and column of a product with these extents, from which a plan follows.
+GemmInputs corner_of(const LibraryCall& call) {
+  const auto k = static_cast<int>(call.k);
+  GemmInputs inputs{.a = Matrix(call.a, 1, k), .b = Matrix(call.b, k, 1)};
+  const Format a = call.a == Format::tf32 ? Format::f32 : call.a;
+  if (call.bias) inputs.bias = Matrix(info(a).bits >= 16 ? a : Format::bf16, 1, 1);
+  if (call.scales != CallScales::none) inputs.scale_a = inputs.scale_b = Matrix(Format::f32, 1, 1);
+  inputs.rows = inputs.cols = {0};
+  inputs.whole_m = call.m, inputs.whole_n = call.n;
+  return inputs;
+}
+
+}  // namespace
+
+std::vector<ChoiceRange> library_choices(const LibraryCall& asked) {
+  LibraryCall call = asked;
+  call.m = 1, call.nearest = false;
+  const ChoiceTable::Call& recorded = recorded_of(call);
+  const ChoiceTable& table = ChoiceTable::get();
+  const auto pair = std::ranges::find(table.pairs, std::pair(call.n, call.k));
+  ChoiceRuns of_table, of_grid;
+  if (pair != table.pairs.end())
+    of_table = table.lists[recorded.lists[static_cast<size_t>(pair - table.pairs.begin())]];
+  const ChoiceGrid* const grid = ChoiceGrid::find(recorded.gpu, recorded.kind, recorded.layout);
+  if (grid && ChoiceGrid::has(call.n, call.k)) of_grid = grid->runs(call.n, call.k);
+  if (of_table.empty() && of_grid.empty()) refuse_shape(recorded, call, {}, grid != nullptr);
+  std::vector<int64_t> begins;
+  int64_t end = of_grid.empty() ? 0 : ChoiceGrid::most_m + 1;
+  for (const ChoiceRuns runs : {of_table, of_grid})
+    for (const ChoiceRun& run : runs) begins.push_back(run.m);
+  if (!of_table.empty()) end = std::max(end, int64_t{of_table.back().m});
+  std::ranges::sort(begins);
+  std::vector<ChoiceRange> ranges;
+  std::vector<std::optional<GemmPlan>> plans;
+  for (size_t i = 0; i < begins.size(); ++i) {
+    const int64_t step = step_of_m(call.layout, begins[i]);
+    call.m = (begins[i] + step - 1) / step * step;
+    const int64_t last = (i + 1 < begins.size() ? begins[i + 1] : end) - 1;
+    if (call.m > last) continue;
+    const LibraryChoice choice = library_choice(call);
+    if (!ranges.empty() && ranges.back().choice.kernel == choice.kernel &&
+        ranges.back().choice.slices == choice.slices) {
+      ranges.back().last = last;
+      continue;
+    }
+    ranges.push_back({.choice = choice, .first = call.m, .last = last});
+    std::optional<GemmPlan>& plan = plans.emplace_back();
+    ChoiceRange& range = ranges.back();
+    try {
+      plan = plan_of_choice(choice, corner_of(call));
+      plan->name.clear(), plan->evidence.clear();
+    } catch (const Error& error) {
+      range.why = error.violations().front().expected;
+      continue;
+    }
+    if (!plan->regions.empty()) {
+      range.why = "the slices of the last tiles follow M";
+      plan.reset();
+      continue;
+    }
+    range.bits = static_cast<int>(std::ranges::find(plans, plan) - plans.begin());
+  }
+  return ranges;
 }
 
 LibraryCall call_of(const GemmInputs& inputs) {

@@ -15,6 +15,7 @@
 #include "bitmma/formats/ieee.hpp"
 #include "bitmma/layout/scale_image.hpp"
 #include "bitmma/math/math_instruction.hpp"
+#include "bitmma/operators/rows.hpp"
 
 namespace bitmma {
 namespace {
@@ -53,13 +54,17 @@ constexpr auto value_names = std::to_array<std::string_view>(
     {"amax", "tensor_amax", "encode", "tensor_scale", "scale", "stored", "factor", "temporary", ""});
 
 constexpr auto scale_rounding_names = std::to_array<std::string_view>(
-    {"nearest even, saturating", "2^floor(log2 scale)",
+    {"nearest even, saturating", "up, saturating", "2^floor(log2 scale)",
      "2^floor(log2 scale), the scale rounded to the element's mantissa", "2^ceil(log2 scale)",
      "2^floor(log2 scale), the logarithm rounded to f32", "2^ceil(log2 scale), the logarithm rounded to f32"});
-constexpr auto code_rounding_names =
-    std::to_array<std::string_view>({"nearest even, saturating", "nearest, halves away from zero, saturating",
-                                     "compared with the midpoints, halves to even; -0 becomes +0",
-                                     "compared with the midpoints, halves toward zero; zeros become -0"});
+constexpr auto code_rounding_names = std::to_array<std::string_view>(
+    {"nearest even, saturating", "nearest, halves away from zero, saturating",
+     "compared with the midpoints, halves to even; -0 becomes +0",
+     "compared with the midpoints, halves toward zero; zeros become -0",
+     "compared with the midpoints, halves to even; -0 becomes +0, 7 and above become -0"});
+
+constexpr auto block_error_names = std::to_array<std::string_view>(
+    {"", "the largest |value - x|", "the sum of |value - x|", "the sum of (value - x)^2"});
 
 bool is_zero(uint32_t word) { return (word & ~sign_f32) == 0; }
 bool is_nan(uint32_t word) { return (word & ~sign_f32) > infinity_f32; }
@@ -206,7 +211,9 @@ uint32_t code_of_scale(const QuantizeRecipe& recipe, uint32_t scale) {
         std::clamp(power_of(recipe.scale_rounding, recipe.element, scale) - recipe.exponent_offset, -bias, bias) +
         bias);
   }
-  return converted(Format::f32, scale, recipe.scale_format, Rounding::nearest_even, Overflow::saturate);
+  const Rounding rounding =
+      recipe.scale_rounding == ScaleRounding::up ? Rounding::toward_positive : Rounding::nearest_even;
+  return converted(Format::f32, scale, recipe.scale_format, rounding, Overflow::saturate);
 }
 
 [[noreturn]] void refuse_nan(const QuantizeRecipe& recipe, std::string_view what) {
@@ -216,6 +223,8 @@ uint32_t code_of_scale(const QuantizeRecipe& recipe, uint32_t scale) {
                .fix = "the project's arithmetic divides by zero here: use a matrix with elements other than zero"});
 }
 
+constexpr uint32_t code_of_8 = 16;  // of no format: e2m1 ends at 6
+
 /// Finds a code of e2m1: counts the midpoints below the magnitude.
 uint32_t compared_code(const QuantizeRecipe& recipe, uint32_t y) {
   // The words of 0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.
@@ -223,6 +232,8 @@ uint32_t compared_code(const QuantizeRecipe& recipe, uint32_t y) {
                                               0x40200000, 0x40600000, 0x40A00000};
   const bool down = recipe.code_rounding == CodeRounding::comparisons_down;
   const uint32_t magnitude = y & ~sign_f32;
+  if (recipe.code_rounding == CodeRounding::comparisons_wrap && magnitude >= std::bit_cast<uint32_t>(7.0F))
+    return code_of_8;
   uint32_t code = 0;
   for (size_t i = 0; i < midpoints.size(); ++i) {
     const bool half_up = !down && i % 2 == 1;
@@ -241,8 +252,7 @@ uint32_t code_of_element(const Settings& settings, uint32_t y) {
     const auto sign = static_cast<uint32_t>(settings.torch == TorchDevice::cpu ? element.sign_bit() : 0);
     return sign | static_cast<uint32_t>(*element.canonical_nan());
   }
-  if (recipe.code_rounding == CodeRounding::comparisons || recipe.code_rounding == CodeRounding::comparisons_down)
-    return compared_code(recipe, y);
+  if (recipe.code_rounding >= CodeRounding::comparisons) return compared_code(recipe, y);
   const Rounding rounding =
       recipe.code_rounding == CodeRounding::nearest_away ? Rounding::nearest_away : Rounding::nearest_even;
   return converted(Format::f32, y, recipe.element, rounding, Overflow::saturate);
@@ -329,6 +339,11 @@ std::string print(const QuantizeRecipe& recipe) {
   text += fmt::format("code = {}({}(x, factor))  {}\n", info(recipe.element).name,
                       ops[static_cast<size_t>(recipe.element_op)].name,
                       code_rounding_names[static_cast<size_t>(recipe.code_rounding)]);
+  if (recipe.block_error != BlockError::none)
+    text += fmt::format(
+        "each block also with 1.5 * scale, which is kept if {} is smaller; value = code * stored * "
+        "tensor_amax / {}\n",
+        block_error_names[static_cast<size_t>(recipe.block_error)], recipe.error_divisor);
   return text;
 }
 
@@ -396,29 +411,25 @@ QuantizeBlocks blocks_of(const QuantizeRecipe& recipe, int rows, int cols) {
           .block_cols = block_cols};
 }
 
-Quantized quantize(const QuantizeRecipe& recipe, const Matrix& x, TorchDevice torch, int threads) {
-  const QuantizeBlocks blocks = blocks_of(recipe, x.rows(), x.cols());
-  require_input(recipe, x);
-  const Settings settings{.recipe = recipe, .f32 = {recipe.ftz}, .input = x.format(), .torch = torch};
-  const int block_rows = blocks.block_rows, block_cols = blocks.block_cols;
-  const Matrix words = as_f32(x);
+namespace {
 
-  Values of_tensor;
-  if (recipe.has_two_levels()) {
-    of_tensor[QuantizeValue::tensor_amax] = amax_of(words, {0, x.rows(), 0, x.cols()});
-    in_ieee_environment([&] { take_steps(settings, recipe.of_tensor, of_tensor); });
-  }
-  Quantized result{.codes = Matrix(recipe.element, x.rows(), x.cols()),
+/// Quantises every block, with its scale times `expansion`.
+Quantized quantize_blocks(const Settings& settings, const Matrix& words, const QuantizeBlocks& blocks,
+                          const Values& of_tensor, float expansion, int threads) {
+  const QuantizeRecipe& recipe = settings.recipe;
+  Quantized result{.codes = Matrix(recipe.element, words.rows(), words.cols()),
                    .scales = Matrix(recipe.scale_format, blocks.rows, blocks.cols),
-                   .block_rows = block_rows,
-                   .block_cols = block_cols};
+                   .block_rows = blocks.block_rows,
+                   .block_cols = blocks.block_cols};
   const auto quantize_block = [&](int row_block, int col_block) {
-    const int row = row_block * block_rows, col = col_block * block_cols;
-    const Block block{row, std::min(block_rows, x.rows() - row), col, std::min(block_cols, x.cols() - col)};
+    const int row = row_block * blocks.block_rows, col = col_block * blocks.block_cols;
+    const Block block{row, std::min(blocks.block_rows, words.rows() - row), col,
+                      std::min(blocks.block_cols, words.cols() - col)};
     Values values = of_tensor;
     values[QuantizeValue::amax] = amax_of(words, block);
     take_steps(settings, recipe.of_block, values);
-    const uint32_t scale = values[QuantizeValue::scale];
+    uint32_t& scale = values[QuantizeValue::scale];
+    if (expansion != 1) scale = settings.f32.mul(scale, std::bit_cast<uint32_t>(expansion));
     if (is_nan(scale) && recipe.scale_format != Format::f32) refuse_nan(recipe, "a scale");
     values.code = code_of_scale(recipe, scale);
     result.scales(row_block, col_block) = values.code;
@@ -437,6 +448,63 @@ Quantized quantize(const QuantizeRecipe& recipe, const Matrix& x, TorchDevice to
         quantize_block(static_cast<int>(row_block), col_block);
     });
   });
+  return result;
+}
+
+/// The f32 error of each block, [blocks, 1]. Blocks are parts of a row.
+Matrix errors_of(const Settings& settings, const Matrix& words, const Quantized& quantized, uint32_t tensor_amax) {
+  const QuantizeRecipe& recipe = settings.recipe;
+  const int width = quantized.block_cols, blocks = quantized.scales.cols();
+  Matrix terms(Format::f32, words.rows() * blocks, width);
+  const auto divisor = std::bit_cast<uint32_t>(recipe.error_divisor);
+  for (int row = 0; row < words.rows(); ++row) {
+    if (row % 64 == 63) check_interrupt();
+    for (int col = 0; col < words.cols(); ++col) {
+      const uint32_t stored = converted(recipe.scale_format, quantized.scales(row, col / width), Format::f32);
+      const uint32_t code = quantized.codes(row, col);
+      // The sign of 8 is that of x.
+      const uint32_t number = code == code_of_8 ? std::bit_cast<uint32_t>(8.0F) | (words(row, col) & sign_f32)
+                                                : converted(recipe.element, code, Format::f32);
+      const Arithmetic& f32 = settings.f32;
+      const uint32_t value = f32.div(f32.mul(f32.mul(number, stored), tensor_amax), divisor);
+      const uint32_t error = f32.sub(value, words(row, col)) & ~sign_f32;
+      terms(row * blocks + col / width, col % width) =
+          recipe.block_error == BlockError::squared ? f32.mul(error, error) : error;
+    }
+  }
+  const RowReduction what = recipe.block_error == BlockError::largest ? RowReduction::amax : RowReduction::sum;
+  return reduce(terms, {.what = what});
+}
+
+}  // namespace
+
+Quantized quantize(const QuantizeRecipe& recipe, const Matrix& x, TorchDevice torch, int threads) {
+  const QuantizeBlocks blocks = blocks_of(recipe, x.rows(), x.cols());
+  require_input(recipe, x);
+  const Settings settings{.recipe = recipe, .f32 = {recipe.ftz}, .input = x.format(), .torch = torch};
+  const Matrix words = as_f32(x);
+  Values of_tensor;
+  if (recipe.has_two_levels()) {
+    of_tensor[QuantizeValue::tensor_amax] = amax_of(words, {0, x.rows(), 0, x.cols()});
+    in_ieee_environment([&] { take_steps(settings, recipe.of_tensor, of_tensor); });
+  }
+  Quantized result = quantize_blocks(settings, words, blocks, of_tensor, 1, threads);
+  if (recipe.block_error != BlockError::none) {
+    const Quantized other = quantize_blocks(settings, words, blocks, of_tensor, 1.5F, threads);
+    in_ieee_environment([&] {
+      const uint32_t amax = of_tensor[QuantizeValue::tensor_amax];
+      const Matrix error = errors_of(settings, words, result, amax), of_other = errors_of(settings, words, other, amax);
+      for (int row = 0; row < x.rows(); ++row) {
+        for (int col = 0; col < x.cols(); ++col) {
+          const int block = col / blocks.block_cols, index = row * blocks.cols + block;
+          if (of_other(index, 0) >= error(index, 0)) continue;  // as words: errors are not negative
+          result.codes(row, col) = other.codes(row, col), result.scales(row, block) = other.scales(row, block);
+        }
+      }
+      constexpr uint32_t minus_0 = 8;
+      std::ranges::replace(result.codes.words(), code_of_8, minus_0);
+    });
+  }
   if (recipe.has_two_levels()) {
     result.tensor_scale = Matrix(Format::f32, 1, 1);
     (*result.tensor_scale)(0, 0) = of_tensor[QuantizeValue::tensor_scale];

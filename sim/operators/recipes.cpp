@@ -37,6 +37,12 @@ constexpr Source deepgemm{"deepseek-ai/DeepGEMM", "main of 2026-06-23", "54e2261
                           "MIT"};
 constexpr Source deepseek{"deepseek-ai/DeepSeek-V3", "main", "9b4e9788e4a3a731f7567338ed15d3ec549ce03b", "MIT"};
 constexpr Source microxcaling{"microsoft/microxcaling", "1.1.0", "7bc41952de394f5cc5e782baf132e7c7542eb4e4", "MIT"};
+constexpr Source fouroversix{"mit-han-lab/fouroversix", "1.1.0 and later, of 2026-04-21",
+                             "dadfad6901d473a734fe71e0b082e70ee993e23a", "MIT"};
+constexpr Source triton_kernels{"triton-lang/triton", "main, triton_kernels",
+                                "0616e64515491718b6576b4cb3ba521f52a56d68", "MIT"};
+constexpr Source cudnn{"NVIDIA cuDNN", "documentation of 2026, Block Scaling", "", ""};
+constexpr Source vllm_kernels{"vllm-project/vllm", "main", "07c13c7bdc2a7adcf48a45361392854c50aca466", "Apache-2.0"};
 constexpr Source vllm{"vllm-project/vllm", "main", "014af6b59c3db333ccbbe11b6921d78f46ef305c", "Apache-2.0"};
 
 std::vector<QuantizeRecipe> recipes_of(const Source& source, std::string_view path,
@@ -221,6 +227,38 @@ constexpr QuantizeRecipe vllm_row(std::string_view name, int block_rows) {
           .of_factor = {{{factor, div, 1.0F, stored}}}};
 }
 
+constexpr QuantizeRecipe fouroversix_row(std::string_view name, BlockError error, std::string_view what) {
+  constexpr float scale_max = 256;  // so that 1.5 times the largest scale is an e4m3 number
+  return {.name = name,
+          .what = what,
+          .evidence = QuantizeEvidence::compared_on_cpu,
+          .block_cols = 16,
+          .element = Format::e2m1,
+          .scale_format = Format::ue4m3,
+          .is_torch = true,
+          .of_tensor = {{{encode, div, e2m1_max * scale_max, tensor_amax}, {tensor_scale, div, 1.0F, encode}}},
+          .of_block = {{{scale, div, amax, e2m1_max}, {scale, mul, scale, encode}}},
+          .of_factor = {{{temporary, mul, tensor_scale, stored},
+                         {factor, div, 1.0F, temporary},
+                         {factor, zero_if_zero, factor, stored}}},
+          .code_rounding = CodeRounding::comparisons_wrap,
+          .block_error = error,
+          .error_divisor = e2m1_max * scale_max};
+}
+
+constexpr QuantizeRecipe cudnn_row(std::string_view name, int block_cols, Format element, Format scale_format) {
+  return {.name = name,
+          .what = "block_scale_quantize as documented: the scale rounded up, elements to nearest even",
+          .evidence = QuantizeEvidence::documented,
+          .block_cols = block_cols,
+          .element = element,
+          .scale_format = scale_format,
+          .of_block = {{{scale, div, amax, largest(element)}}},
+          .of_factor = {{{factor, mov, stored}}},
+          .scale_rounding = scale_format == Format::ue8m0 ? ScaleRounding::ceil_power : ScaleRounding::up,
+          .element_op = div};
+}
+
 std::vector<QuantizeRecipe> all_recipes() {
   const std::vector<std::vector<QuantizeRecipe>> groups{
       recipes_of(ocp, "section 6.3",
@@ -380,6 +418,47 @@ std::vector<QuantizeRecipe> all_recipes() {
                   torchao_training_row("torchao_float8_rowwise", 1, Format::e4m3, true)}),
       recipes_of(vllm, "vllm/model_executor/layers/quantization/input_quant_fp8.py",
                  {vllm_row("vllm_fp8_row", 1), vllm_row("vllm_fp8_tensor", 0)}),
+      // The caller computes the scale of the tensor.
+      recipes_of(vllm_kernels, "csrc/quantization/fp4/nvfp4_utils.cuh",
+                 {{.name = "vllm_nvfp4",
+                   .what = "scaled_fp4_quant with the scale 2688 / amax, with approximate reciprocals",
+                   .inputs = half_inputs,
+                   .block_cols = 16,
+                   .element = Format::e2m1,
+                   .scale_format = Format::ue4m3,
+                   .of_tensor = {{{encode, div, both_max, tensor_amax}, {tensor_scale, div, 1.0F, encode}}},
+                   .of_block = {{{temporary, rcp_approx, e2m1_max},
+                                 {temporary, mul, amax, temporary},
+                                 {scale, mul, encode, temporary}}},
+                   .of_factor = {{{temporary, rcp_approx, encode},
+                                  {temporary, mul, stored, temporary},
+                                  {factor, rcp_approx, temporary},
+                                  {factor, zero_if_zero, factor, stored}}}}}),
+      // How weights become those of gpt-oss' kernels; OpenAI's own quantiser of its checkpoints is not public. Only
+      // 16-bit inputs: of f32 the kernel drops bits before it decides ties below 1.
+      recipes_of(
+          triton_kernels, "python/triton_kernels/triton_kernels/numerics_details/mxfp_details/_downcast_to_mxfp.py",
+          {{.name = "triton_kernels_mxfp4",
+            .what = "downcast_to_mxfp, ROUND_UP, as vLLM and transformers make gpt-oss' MXFP4; a kernel of Triton",
+            .inputs = half_inputs,
+            .block_cols = 32,
+            .partial_blocks = true,
+            .element = Format::e2m1,
+            .scale_format = Format::ue8m0,
+            .of_block = {{{temporary, div_full, amax, e2m1_max},
+                          {scale, max, temporary, smallest_normal},
+                          {scale, zero_if_zero, scale, temporary}}},
+            .of_factor = {{{factor, div, 1.0F, stored}, {factor, zero_if_zero, factor, scale}}},
+            .scale_rounding = ScaleRounding::ceil_power}}),
+      recipes_of(fouroversix, "src/fouroversix/quantize/pytorch/reference.py",
+                 {fouroversix_row("fouroversix_nvfp4", BlockError::squared,
+                                  "4/6, the default rule mse: the block's scale for 6 or for 4, in eager PyTorch"),
+                  fouroversix_row("fouroversix_nvfp4_mae", BlockError::absolute, "the same with the rule mae"),
+                  fouroversix_row("fouroversix_nvfp4_abs_max", BlockError::largest, "the same with the rule abs_max")}),
+      recipes_of(cudnn, "operations/BlockScaling",
+                 {cudnn_row("cudnn_nvfp4", 16, Format::e2m1, Format::ue4m3),
+                  cudnn_row("cudnn_mxfp8_e4m3", 32, Format::e4m3, Format::ue8m0),
+                  cudnn_row("cudnn_mxfp8_e5m2", 32, Format::e5m2, Format::ue8m0)}),
   };
   std::vector<QuantizeRecipe> all;
   for (const auto& group : groups) all.insert(all.end(), group.begin(), group.end());

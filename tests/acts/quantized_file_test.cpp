@@ -102,3 +102,22 @@ TEST_CASE("a quantised file has codes, scales and keys, packed and tiled where t
     }
   }
 }
+
+TEST_CASE("two recipes are compared code by code, and recipes to other types are refused") {
+  const Matrix x = ramp(Format::bf16, 4, 64);
+  const TensorFile file = file_of(x, "BF16");
+  const auto number = [](const Report& report, std::string_view key) { return to_json(*report.find(key)); };
+  const Report same = compare_recipes(file, {.recipe = "flashinfer_nvfp4"}, "flashinfer_nvfp4");
+  CHECK(number(same, "codes_differ") == "0");
+  CHECK(number(same, "values_differ") == "0");
+  const QuantizeRecipe &first = recipe_named("te_nvfp4"), &second = recipe_named("fouroversix_nvfp4");
+  const Report other = compare_recipes(file, {.recipe = "te_nvfp4"}, "fouroversix_nvfp4");
+  const Quantized one = quantize(first, x), two = quantize(second, x);
+  CHECK(number(other, "codes_differ") == std::to_string(count_differing(one.codes, two.codes)));
+  CHECK(number(other, "scales_differ") == std::to_string(count_differing(one.scales, two.scales)));
+  CHECK_FALSE(one.codes == two.codes);
+  const auto violation =
+      test::violation_of([&] { (void)compare_recipes(file, {.recipe = "te_nvfp4"}, "te_mxfp8_e4m3"); });
+  REQUIRE(violation);
+  CHECK(violation->field == "compare");
+}

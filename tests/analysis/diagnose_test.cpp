@@ -103,6 +103,14 @@ std::vector<Matrix> truth_of(std::span<const Case> cases) {
   return truth;
 }
 
+Matrix test_matrix(Format format, int rows, int cols, uint64_t seed) {
+  Matrix matrix(format, rows, cols);
+  RandomStream random(seed, 0);
+  for (int row = 0; row < rows; ++row)
+    for (int col = 0; col < cols; ++col) matrix.set_code(row, col, 0x3000 + (random.word() & 0x8FFF));
+  return matrix;
+}
+
 struct Score {
   int planted = 0, invisible = 0, first = 0, top_3 = 0;
   std::string missed;
@@ -658,4 +666,47 @@ TEST_CASE("all cases are compared, and the fault is searched in wrong ones") {
   REQUIRE(!diagnosis.findings.empty());
   CHECK(diagnosis.findings.front().faults.front().id == "c.cleared");
   CHECK(diagnosis.findings.front().explains_all);
+}
+
+TEST_CASE("a register that is passed twice, exchanged or never loaded is named, in an instruction and in a tile") {
+  const Instruction instruction = mma_sync({});
+  std::vector<Case> cases;
+  for (uint64_t i = 0; i < 2; ++i)
+    cases.push_back(random_case(instruction, Target::sm_90a, {}, Distribution::normal, 5, i));
+  // The tile has four instructions, one behind the other along K.
+  const Matrix a = test_matrix(Format::f16, 16, 64, 1), b = test_matrix(Format::f16, 64, 8, 2);
+  const std::vector<Case> tile{{.instruction = instruction, .target = Target::sm_90a, .logical = {.a = a, .b = b}}};
+  int found = 0;
+  for (const std::vector<Case>& of : {cases, tile}) {
+    const std::vector<Matrix> truth = planted_d(of, {});
+    for (const Fault& fault : fault_catalogue(of)) {
+      if (fault.id.find(".register") == std::string::npos) continue;
+      const std::vector<Matrix> planted = planted_d(of, std::array{fault.id});
+      if (planted == truth) continue;  // C of the tile is zero
+      const Diagnosis diagnosis = diagnose(of, planted);
+      INFO(fault.id);
+      CHECK(rank_of(diagnosis, fault.id) == 1);
+      CHECK(std::ranges::all_of(diagnosis.findings, &Finding::explains_all));
+      ++found;
+    }
+  }
+  CHECK(found > 90);
+  // A program that passes {a0, a2, a2, a3}: by hand, rows 8..15 of the first half of K have row r of the second half.
+  Operands operands = operands_of(cases[0]);
+  for (int row = 8; row < 16; ++row)
+    for (int k = 0; k < 8; ++k) operands.a.set_code(row, k, operands.a.code(row - 8, k + 8));
+  CHECK(faulty_d(cases, 0, std::array{std::string("a.register_1_is_2")}) ==
+        multiply(instruction, Target::sm_90a, operands.a, operands.b, &*operands.c));
+}
+
+TEST_CASE("lines of a diagnosis have at most 120 columns") {
+  const Instruction instruction = wgmma({.n = 64});
+  const std::vector<Case> tile{
+      {.instruction = instruction,
+       .target = Target::sm_90a,
+       .logical = {.a = test_matrix(Format::f16, 64, 256, 1), .b = test_matrix(Format::f16, 256, 64, 2)}}};
+  const Diagnosis diagnosis = diagnose(tile, planted_d(tile, std::array{std::string("a.tile.k.128.linear")}));
+  REQUIRE(diagnosis.findings.size() > 1);
+  CHECK(std::ranges::all_of(diagnosis.findings, &Finding::explains_all));
+  for (const Report::Line& line : describe(diagnosis, {}, instruction).lines) CHECK(line.text.size() <= 2 * 121);
 }

@@ -437,3 +437,17 @@ TEST_CASE("decode says what an instruction of kernels does, from the row that ru
   CHECK(json["acts"] == true);
   CHECK(json["does"] == "the register of another lane");
 }
+
+TEST_CASE("decode warns of a register that a vector of A, B or D names twice, but not of a constant operand") {
+  const std::string mma = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 ";
+  const auto warnings = [&](const std::string& operands) {
+    return nlohmann::json::parse(run({"decode", mma + operands, "--json"}).out)
+        .value("warnings", nlohmann::json::array());
+  };
+  const auto twice = warnings("{d0,d1,d2,d3},{a0,a2,a2,a3},{b0,b1},{c0,c1,c2,c3};");
+  REQUIRE(twice.size() == 1);
+  CHECK(twice[0]["field"] == "a");
+  CHECK(warnings("{d0,d1,d1,d3},{a0,a1,a2,a3},{b0,b1},{c0,c1,c2,c3};")[0]["field"] == "d");
+  CHECK(warnings("{d0,d1,d2,d3},{a0,a1,a2,a3},{b0,b1},{c0,c1,c2,c3};").empty());
+  CHECK(warnings("{d0,d1,d2,d3},{r,r,r,r},{s,s},{z,z,z,z};").empty());
+}

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -5,6 +6,7 @@
 #include "bitmma/files/tensor_file.hpp"
 #include "run.hpp"
 #include "support/catch.hpp"
+#include "support/files.hpp"
 #include "support/refusal.hpp"
 
 using namespace bitmma;
@@ -58,6 +60,7 @@ TEST_CASE("an instruction descriptor with another N is named, whichever of the t
   for (const bool says_own : {false, true}) {
     TensorFile of_kernel = read_tensor_file(kernel);
     if (says_own) of_kernel.set(own);
+    of_kernel.erase("d");  // a kernel leaves Tensor Memory alone
     write_tensor_file(kernel, of_kernel);
     const Outcome outcome = run({"diagnose", right, kernel, "--json"});
     CHECK(outcome.code == 1);
@@ -144,4 +147,43 @@ TEST_CASE("diagnose knows the mark of a swizzle that one side lacks") {
   CHECK_THAT(run({"diagnose", right, wrong, "--no-pairs"}).out,
              ContainsSubstring("448 of 512 outputs of 1 case are wrong (87.5 %)\nwhere: only rows 1..7 of every 8") &&
                  ContainsSubstring("compare the swizzle of the TMA map with that of the descriptor"));
+}
+
+TEST_CASE("the D of a wrong program that golden or simulate writes is explained by diagnose") {
+  const test::TemporaryFolder folder;
+  const std::string mma = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", right = folder.path("right.safetensors"),
+                    wrong = folder.path("wrong.safetensors"), by_golden = folder.path("by_golden.safetensors");
+  REQUIRE(run({"golden", mma, "-o", right}).code == 0);
+  CHECK(run({"simulate", right, "--fault", "a.register_1_is_2", "-o", wrong}).code == 0);
+  CHECK(run({"golden", mma, "--fault", "a.register_1_is_2", "-o", by_golden}).code == 0);
+  CHECK(read_tensor_file(by_golden).find("d_regs")->bytes == read_tensor_file(wrong).find("d_regs")->bytes);
+  const auto json = nlohmann::json::parse(run({"diagnose", right, wrong, "--json"}).out);
+  CHECK(json["findings"].size() == 1);
+  CHECK(json["findings"][0]["faults"][0]["id"] == "a.register_1_is_2");
+  CHECK_THAT(run({"simulate", right, "--fault", "a.zero"}).violations, test::refused(missing_argument, "-o"));
+  CHECK_THAT(run({"simulate", right, "--fault", "a.nothing", "-o", wrong}).violations,
+             test::refused(unknown_name, "--fault"));
+  CHECK_THAT(run({"simulate", right, "--set", "a[99,0]=1", "-o", wrong}).violations,
+             test::refused(wrong_shape, "--set"));
+}
+
+TEST_CASE("diagnose takes whole products, with the D of another file") {
+  const test::TemporaryFolder folder;
+  const std::string product = test::source_path("data/products/nvjet_split2_bf16_k2568.safetensors"),
+                    wrong = folder.path("wrong.safetensors");
+  CHECK(run({"diagnose", product}).code == 0);
+  TensorFile file = read_tensor_file(product);
+  Tensor d = *file.find("d");
+  std::vector<uint8_t> bytes = d.bytes.copy();
+  const auto row_bytes = static_cast<int64_t>(bytes.size()) / d.shape[0];
+  std::rotate(bytes.begin(), bytes.begin() + row_bytes, bytes.end());  // row r has what row r + 1 should have
+  TensorFile alone;
+  alone.set(Tensor::from_bytes("d", d.dtype, d.shape, std::move(bytes)));
+  write_tensor_file(wrong, alone);
+  const Outcome outcome = run({"diagnose", product, wrong, "--json"});
+  CHECK(outcome.code == 1);
+  const auto json = nlohmann::json::parse(outcome.out);
+  CHECK(json["findings"][0]["explains_all"] == true);
+  CHECK(json["findings"][0]["id"] == "a.row.+1");
+  CHECK(run({"diagnose", product, "--list"}).out.find("k.stale.128.1 ") != std::string::npos);
 }

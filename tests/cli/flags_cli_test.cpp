@@ -254,6 +254,13 @@ const std::vector<Sample> samples{
     {"", "--addresses", "0,4,8"},
     {"", "--bytes", "8"},
     {"", "--image-bytes", "4096"},
+    {"", "--inputs", "state"},
+    {"", "--inputs", "matrices"},
+    {"", "--fault", "a.zero"},
+    {"", "--set", "a[0,0]=0x3c00"},
+    {"quantize", "--compare", "te_nvfp4 flashinfer_nvfp4"},
+    {"gemm", "--choices", "4096 4096"},
+    {"gemm", "--type", "f16"},
 };
 
 /// What can be seen of a run: files by their bytes.
@@ -395,6 +402,8 @@ const std::vector<Harmless> harmless{
     {"", "--max-cols", "a limit"},
     {"diagnose", "--cases", "a limit"},
     {"diagnose", "--findings", "a limit"},
+    {"diagnose", "--no-pairs", "pairs are tried only if no fault explains all"},
+    {"", "--inputs", "equal copies give the same"},
 };
 bool is_harmless(const std::string& verb, const std::string& flag) {
   return std::ranges::any_of(

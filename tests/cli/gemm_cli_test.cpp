@@ -52,6 +52,11 @@ const test::BadRequests bad_requests({
     {"gemm " + product + " --library cublas-13.1 --gpu H100 --split-k 2", not_together, "--split-k"},
     {"gemm " + product + " --library cublas-13.1 --gpu H100 --target sm_90a", not_together, "--target"},
     {"gemm " + product + " --gpu H100", unread_argument, "--gpu H100"},
+    {"gemm --choices 4096 4096 --gpu A100", unknown_name, "--gpu"},
+    {"gemm --choices 4097 3 --gpu H200", illegal_value, "--choices"},
+    {"gemm --choices 4096 4096 --gpu H100 --plan flat", unread_argument, "--plan flat"},
+    {"gemm --choices 4096 4096 --gpu H100 --nearest", no_effect, "--nearest"},
+    {"gemm " + product + " --plan bf16x9", unknown_name, "--plan"},
     {"gemm " + chosen + " --library cublas-13.1 --gpu H100 --nearest", unread_argument, "--nearest"},
     {"gemm " + chosen + " --library cublas-13.1 --gpu H100 --allow-tf32", unread_argument, "--allow-tf32"},
     {"gemm " + unknown_shape + " --library cublas-13.1 --gpu H100", illegal_value, "m, n, k"},
@@ -351,4 +356,12 @@ TEST_CASE("gemm -o forgets where the D that it replaces came from") {
   for (const char* key : {"gpu", "driver", "date", "kernel", "library", "call"}) CHECK_FALSE(file.find_metadata(key));
   CHECK(file.find_metadata("source")->starts_with("bitmma "));
   CHECK(run({"gemm", path}).code == 0);
+}
+
+TEST_CASE("the kernels of a library are shown by M, and where bits change") {
+  const auto json = nlohmann::json::parse(run({"gemm", "--choices", "4096", "4096", "--gpu", "H100", "--json"}).out);
+  REQUIRE(json.size() == 2);
+  CHECK(json[0]["last"] == 16);
+  CHECK(json[0]["slices"] == 2);
+  CHECK(json[0]["bits"] != json[1]["bits"]);
 }

@@ -243,7 +243,8 @@ TEST_CASE("verbs of instructions and of products know each other's files") {
   const std::string product = write_tile(folder.path("product.safetensors"), false),
                     tile = write_tile(folder.path("tile.safetensors"));
   CHECK(run({"gemm", product}).code == 0);
-  for (const char* verb : {"simulate", "verify", "diagnose", "explain", "ptx"})
+  CHECK(run({"diagnose", product}).code == 0);  // it knows both
+  for (const char* verb : {"simulate", "verify", "explain", "ptx"})
     CHECK_THAT(run({verb, product}).violations,
                test::refused(missing_instruction, "$FOLDER/product.safetensors: __metadata__ instruction"));
   CHECK_THAT(run({"compare", product, product}).violations,

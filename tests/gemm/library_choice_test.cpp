@@ -190,3 +190,32 @@ TEST_CASE("a star in a name of CUTLASS leaves the tile of K and the types readab
   CHECK(starred ==
         plans_of_kernel("cutlass_80_tensorop_s1688gemm_128x128_16x5_tn_align4", inputs, {}, {.split_count = 1}));
 }
+
+TEST_CASE("the ranges of M have the choices of their first and last rows, and equal bits are equal plans") {
+  for (const auto& [gpu, type, n, k] : {std::tuple("H100", Format::bf16, 4096, 4096),
+                                        {"H200", Format::bf16, 4096, 14336},
+                                        {"H200", Format::tf32, 64, 8192},
+                                        {"H200", Format::f16, 1024, 1024}}) {
+    LibraryCall call{.gpu = gpu, .a = type, .b = type, .n = n, .k = k};
+    const std::vector<ChoiceRange> ranges = library_choices(call);
+    REQUIRE_FALSE(ranges.empty());
+    CHECK(ranges.front().first == 1);
+    for (size_t i = 0; i < ranges.size(); ++i) {
+      const ChoiceRange& range = ranges[i];
+      if (i > 0) CHECK(range.first == ranges[i - 1].last + 1);
+      for (const int64_t m : {range.first, range.last}) {
+        call.m = m;
+        CHECK(library_choice(call).kernel == range.choice.kernel);
+        CHECK(library_choice(call).slices == range.choice.slices);
+      }
+      CHECK(range.bits.has_value() == range.why.empty());
+    }
+  }
+  // cuBLAS cuts K in two for up to 16 rows, so that a row of a small batch has other bits.
+  const std::vector<ChoiceRange> changing = library_choices({.gpu = "H100", .n = 4096, .k = 4096});
+  REQUIRE(changing.size() == 2);
+  CHECK(changing[0].last == 16);
+  CHECK(changing[0].bits != changing[1].bits);
+  CHECK(refusal([] { (void)library_choices({.gpu = "A100", .n = 4096, .k = 4096}); }).field == "gpu");
+  CHECK(refusal([] { (void)library_choices({.gpu = "H200", .n = 4097, .k = 3}); }).field == "m, n, k");
+}

@@ -140,6 +140,15 @@ def test_python_of_the_page_for_python(capsys):
     assert "split-K 4" in printed[2] and printed[3].startswith("F = 25")
 
 
+def test_python_of_the_page_for_comparing(capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    names = {"bitmma": bitmma, "np": np}
+    for block in blocks("docs/comparing.md", "python")[1:]:  # the first one saves the reader's own arrays
+        exec(block, names)
+        shown = [line.split("  # ")[1] for line in block.splitlines() if line.startswith("print(")]
+        assert shown == capsys.readouterr().out.splitlines()
+
+
 def test_python_of_the_page_for_kernels(capsys, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "counter.ptx").write_text(""".version 8.0

@@ -289,6 +289,8 @@ def calls(watch, tmp_path, environment=None):
     yield of("explain_product", bitmma.explain_product, A, B, SPLIT, 3, 4)
     yield "explain of sgemm", lambda: call("explain_product", bitmma.explain_product, SMALL, SMALLER, "sgemm", 3, 4)
     yield of("fault_catalogue", bitmma.fault_catalogue, read)
+    yield of("faulty_product", bitmma.faulty_product, A, B, "a.row.0")
+    yield of("product_faults", bitmma.product_faults, A, B)
     yield of("fields", bitmma.fields, MMA)
     yield of("find_plans", bitmma.find_plans, A, B, d)
     yield "find_plans of bf16", lambda: call("find_plans", bitmma.find_plans, A, B, d.astype(bf16), alpha=1, threads=2)

@@ -1,10 +1,25 @@
 """Quantisers: what Python sees of them. Their bits are tests/recorded/quantize_test.cpp."""
 
+import json
+import pathlib
+
 import ml_dtypes
 import numpy as np
 import pytest
 
 import bitmma
+
+
+def safetensors_of(path):
+    """The arrays of a file, which is of no product and of no instruction."""
+    data = path.read_bytes()
+    size = int.from_bytes(data[:8], "little")
+    dtypes = {"BF16": ml_dtypes.bfloat16, "F16": np.float16, "F32": np.float32, "U8": np.uint8}
+    return {
+        name: np.frombuffer(data[8 + size :][slice(*row["data_offsets"])], dtypes[row["dtype"]]).reshape(row["shape"])
+        for name, row in json.loads(data[8 : 8 + size]).items()
+        if name != "__metadata__"
+    }
 
 
 def random(rows, cols, dtype=np.float32, seed=0):
@@ -158,3 +173,31 @@ def test_torch_goes_in_and_comes_out():
     assert isinstance(d, torch.Tensor)
     with pytest.raises(bitmma.Error, match="meta"):
         bitmma.quantize(torch.ones((4, 64), device="meta"), "te_nvfp4")
+
+
+def test_ones_get_the_scale_that_cudnn_documents():
+    """cudnn-frontend#148 printed 0x2b on a B200; the documentation's formula gives 0x23 (1 / 6 rounded up)."""
+    q = bitmma.quantize(np.ones((32, 32), np.float32), "cudnn_nvfp4")
+    assert set(q.scales.view(np.uint8).ravel()) == {0x23} and set(q.packed.ravel()) == {0x77}
+
+
+def test_four_over_six_lowers_the_error_of_the_matrix():
+    x = random(64, 256)
+    error = [((decoded(bitmma.quantize(x, name)) - x) ** 2).sum() for name in ("fouroversix_nvfp4", "te_nvfp4")]
+    assert error[0] < 0.98 * error[1]
+
+
+def test_four_over_six_gives_the_recorded_codes_and_scales():
+    """data/quantize/README.md; rows of the bf16 matrix have scales that are subnormal, whose largest codes wrap."""
+    path = pathlib.Path(__file__).parents[2] / "data" / "quantize" / "fouroversix.safetensors"
+    recorded = safetensors_of(path)
+    compared = 0
+    for name, codes in recorded.items():
+        if not name.startswith("codes."):
+            continue
+        _, recipe, type_ = name.split(".")
+        q = bitmma.quantize(recorded[f"x.{type_}"], recipe)
+        assert np.array_equal(q.packed, codes), name
+        assert np.array_equal(q.scales.view(np.uint8), recorded[f"scales.{recipe}.{type_}"]), name
+        compared += codes.size
+    assert compared == 9 * 8 * 256

@@ -3,6 +3,7 @@
 #include "bitmma/analysis/diagnose_files.hpp"
 #include "flags.hpp"
 #include "output.hpp"
+#include "parts.hpp"
 
 namespace bitmma::cli {
 namespace {
@@ -10,20 +11,26 @@ namespace {
 struct DiagnoseFlags {
   Flag<std::string> expected, actual;
   FileFlags file;
+  DiagnosedProduct product;
   Flag<int64_t> max_cases = DiagnoseOptions{}.max_cases;
   Flag<int> max_findings = DiagnoseOptions{}.max_findings;
   Flag<bool> json = false, list = false, no_pairs = false;
 };
 
 void run_diagnose(Context& context, const DiagnoseFlags& flags) {
-  const TensorFile expected = read_tensor_file(flags.expected);
+  TensorFile expected = read_tensor_file(flags.expected);
+  std::optional<TensorFile> actual;
+  if (flags.file.instruction.empty() && flags.product.is_asked(expected)) {
+    if (!flags.actual.empty()) actual = read_tensor_file(flags.actual);
+    return flags.product.diagnose(context, std::move(expected), actual ? &*actual : nullptr, flags.file.target,
+                                  flags.list, flags.json);
+  }
   const FileEvents events{.warn = warnings_to(context)};
   if (flags.list) {
     const std::vector<Fault> faults =
         flags.file.naming([&] { return faults_of_file(expected, flags.file.defaults(), events); });
     return show(context, describe(faults), flags.json);
   }
-  std::optional<TensorFile> actual;
   if (!flags.actual.empty()) actual = read_tensor_file(flags.actual);
   const DiagnoseRequest request{
       .file = flags.file.defaults(),
@@ -45,6 +52,7 @@ void add_diagnose(Command& app, Context& context) {
       "vector file with the same cases and the wrong D, or with only the wrong D; default: the D of the first file");
   flags->file.add(*command);
   flags->file.add_types(*command);
+  flags->product.add(*command);
   command
       ->add_option("--cases", flags->max_cases,
                    "search faults in at most this many wrong cases; all cases are compared")
@@ -58,7 +66,9 @@ void add_diagnose(Command& app, Context& context) {
   command->footer(
       "Examples:\n  bitmma diagnose golden.safetensors from_kernel.safetensors\n  bitmma diagnose "
       "dump_with_wrong_d.safetensors --json\n  bitmma diagnose golden.safetensors --list  # which faults it "
-      "tries\nPlain matrices that need several instructions, with one D after all of K, are a whole tile.\nIf the "
+      "tries\n  bitmma diagnose product.safetensors d.npy  # a whole product: a, b and scales, without an "
+      "instruction\nPlain matrices that need several instructions, with one D after all of K, are a whole tile.\nIf "
+      "the "
       "cases of a file may be the steps of one loop over K, diagnose also tries sums of them. Exit code 1 if anything "
       "is wrong or the inputs of the files differ.");
   command->callback([flags, &context] { run_diagnose(context, *flags); });

@@ -27,7 +27,7 @@ void run_explain(Context& context, const ExplainFlags& flags) {
   const VectorFile vectors = flags.file.naming([&] {
     return as_recorded_file(read_tensor_file(flags.path), flags.file.defaults(), {.warn = warnings_to(context)});
   });
-  require_consistent(vectors);
+  flags.file.naming([&] { require_consistent(vectors); });
   require_mma(vectors.instruction, "it moves bits and does no arithmetic; bitmma layout ldst shows where they go");
   require_case(vectors.cases, flags.index);
   const Case this_case = case_at(vectors, flags.index);

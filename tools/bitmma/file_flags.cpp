@@ -17,6 +17,10 @@ namespace bitmma::cli {
 void FileFlags::add(Command& command) {
   command.add_option("--instruction", instruction, "the mnemonic, for files without one");
   target.add(command, "the GPU by its PTX name, for files without one; default: the instruction's own");
+  command.add_option("--inputs", inputs,
+                     "which operands are meant if a file has both and they differ: state (images, registers, Tensor "
+                     "Memory) or matrices (a, b, c)");
+  one_of(command.get_option("--inputs"), {"state", "matrices"});
 }
 
 void FileFlags::add_types(Command& command) {
@@ -37,6 +41,7 @@ VectorFileDefaults FileFlags::defaults() const {
         std::tuple("--d", &d, &defaults.d_type), std::tuple("--scale-type", &scale_type, &defaults.sf_type)}) {
     if (!name->empty()) *format = require_format(flag, *name);
   }
+  if (!inputs.empty()) defaults.inputs = *inputs == "state" ? OperandCopy::state : OperandCopy::matrices;
   return defaults;
 }
 
@@ -46,7 +51,8 @@ VectorFile FileFlags::read(TensorFile file) const {
 
 Error FileFlags::in_flags(const Error& error) const {
   const std::optional<Target> requested = target.requested();
-  std::vector<Violation> violations = error.violations();
+  constexpr FlagOfField own[]{{"inputs", "--inputs"}};
+  std::vector<Violation> violations = bitmma::cli::in_flags(error.violations(), own);
   for (Violation& violation : violations) {
     switch (violation.code) {
       case ViolationCode::missing_instruction: violation.fix = "save the key, or pass --instruction"; break;

@@ -16,7 +16,7 @@ namespace bitmma::cli {
 struct FileFlags {
   Flag<std::string> instruction = {};
   TargetFlag target = {};
-  Flag<std::string> a = {}, b = {}, d = {}, scale_type = {};
+  Flag<std::string> a = {}, b = {}, d = {}, scale_type = {}, inputs = {};
 
   void add(Command& command);
   void add_types(Command& command);

@@ -10,6 +10,7 @@
 #include "flags.hpp"
 #include "output.hpp"
 #include "test_bench.hpp"
+#include "wrong_flags.hpp"
 
 namespace bitmma::cli {
 namespace {
@@ -25,6 +26,7 @@ struct GoldenFlags {
   Flag<uint64_t> seed = 0;
   LayoutFlags layouts;
   BenchFlag bench;
+  WrongFlags wrong;
   Flag<int> threads = 1;
 };
 
@@ -95,6 +97,8 @@ void run_golden(Context& context, const GoldenFlags& flags) {
     for (const Tensor& tensor : first_golden_case(request).file.tensors) bytes += tensor.bytes.size();
     return bytes;
   });
+  if (flags.wrong.are_given())
+    return flags.wrong.write(context, as_vector_file(make_golden(request, flags.threads)), flags.out);
   context.require_flags_acted();
   {
     ProgressLine progress(context, "golden", request.cases);
@@ -130,6 +134,7 @@ void add_golden(Command& app, Context& context) {
   one_of(command->get_option("--a-source"), std::vector<std::string>(operand_sources.begin(), operand_sources.end()));
   flags->layouts.add(*command);
   flags->bench.add(*command);
+  flags->wrong.add(*command);
   add_threads(*command, flags->threads);
   command->footer(
       "Examples:\n  bitmma golden wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 -o cases.safetensors\n  bitmma "

@@ -43,6 +43,23 @@ class ExplainedProduct {
   std::unique_ptr<Flags> flags_;
 };
 
+/// `diagnose`, for a whole product.
+class DiagnosedProduct {
+ public:
+  DiagnosedProduct();
+  ~DiagnosedProduct();
+  void add(Command& command);
+  /// True if a flag asks for a product, or if the file has matrices and no instruction.
+  bool is_asked(const TensorFile& file) const;
+  /// `actual`: a file with D alone, or nullptr.
+  void diagnose(Context& context, TensorFile file, const TensorFile* actual, const TargetFlag& target, bool list,
+                bool json) const;
+
+ private:
+  struct Flags;
+  std::unique_ptr<Flags> flags_;
+};
+
 /// `verify`, for launches of kernels.
 class VerifiedLaunches {
  public:

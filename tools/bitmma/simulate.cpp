@@ -23,6 +23,16 @@ std::optional<Report> simulate(Context& context, const SimulateFlags& flags, Ten
                                 .threads = flags.threads};
   const SimulatedFile simulated =
       flags.file.naming([&] { return simulate_file(std::move(file), request, {.warn = warnings_to(context)}); });
+  if (flags.wrong.are_given()) {
+    if (output.empty())
+      throw Error({.code = ViolationCode::missing_argument,
+                   .field = "-o",
+                   .seen = "(missing)",
+                   .expected = "the file for the D of the wrong program"});
+    flags.layouts.require_used({.why = "a wrong program has the inputs of the file"});
+    flags.wrong.write(context, simulated.loops ? *simulated.loops : simulated.output(), output);
+    return std::nullopt;
+  }
   if (flags.bench.is_given()) {
     naming_flag("format", "--format", [&] { require_test_bench(simulated.output()); });
     flags.layouts.require_used({.why = "--format writes operands, not images"});
@@ -94,6 +104,7 @@ void add_simulate(Command& app, Context& context) {
   flags->file.add_types(*command);
   flags->layouts.add(*command);
   flags->bench.add(*command);
+  flags->wrong.add(*command);
   command->add_input("--after", flags->after, "file with results: start from the state after its instruction");
   command->add_option("--case", flags->show_case, "case to show; default: 0, or the last step of a K loop");
   command->add_option("--rows", flags->rows, "number of rows of D to show")->capture_default_str();

@@ -10,6 +10,7 @@
 #include "bitmma/analysis/simulate_file.hpp"
 #include "flags.hpp"
 #include "test_bench.hpp"
+#include "wrong_flags.hpp"
 
 namespace bitmma::cli {
 
@@ -19,6 +20,7 @@ struct SimulateFlags {
   FileFlags file;
   LayoutFlags layouts;
   BenchFlag bench;
+  WrongFlags wrong;
   Flag<std::optional<int64_t>> show_case = {};
   Flag<std::string> after;  // the file with the previous state
   Flag<int> rows = 8, cols = 8;

@@ -38,8 +38,8 @@ void run_verify(Context& context, VerifyFlags& flags) {
   {
     ProgressLine progress(context, "verify", cases + launches);
     if (!files.files.empty()) {
-      VerifiedFiles verified =
-          verify_files(files, {.threads = flags.threads, .lists_files = flags.json}, progress.from(0));
+      VerifiedFiles verified = flags.file.naming(
+          [&] { return verify_files(files, {.threads = flags.threads, .lists_files = flags.json}, progress.from(0)); });
       if (verified.files == 0 && launches == 0) throw Error(std::move(files.unreadable));
       context.exit_code = verified.total.mismatches == 0 ? exit_same : exit_differs;
       report = std::move(verified.report);

@@ -53,6 +53,13 @@ void ExplainedProduct::add(Command&) {}
 bool ExplainedProduct::is_asked() const { return false; }
 void ExplainedProduct::explain(Context&, const std::string&, const TargetFlag&, int, int, bool) const {}
 
+struct DiagnosedProduct::Flags {};
+DiagnosedProduct::DiagnosedProduct() = default;
+DiagnosedProduct::~DiagnosedProduct() = default;
+void DiagnosedProduct::add(Command&) {}
+bool DiagnosedProduct::is_asked(const TensorFile&) const { return false; }
+void DiagnosedProduct::diagnose(Context&, TensorFile, const TensorFile*, const TargetFlag&, bool, bool) const {}
+
 struct VerifiedLaunches::State {};
 VerifiedLaunches::VerifiedLaunches() = default;
 VerifiedLaunches::~VerifiedLaunches() = default;

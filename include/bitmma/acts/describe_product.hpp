@@ -9,6 +9,7 @@
 #include "bitmma/gemm/accuracy.hpp"
 #include "bitmma/gemm/find.hpp"
 #include "bitmma/gemm/library_choice.hpp"
+#include "bitmma/gemm/product_faults.hpp"
 #include "bitmma/gemm/trace.hpp"
 
 namespace bitmma {
@@ -34,6 +35,13 @@ Report describe(const ProductResult& result, int rows = 4, int cols = 4);
 
 /// {"cpu_target", "candidates", "outputs", "ended", "ambiguous", "families", "all_bits", "nearest"}. Plans are objects.
 Report describe(const PlanSearch& search, const GemmInputs& inputs);
+
+/// A list of {"first", "last", "kernel", "slices", "bits", "why"}: ranges of M; equal `bits` are equal plans.
+Report describe(const LibraryCall& call, const std::vector<ChoiceRange>& ranges);
+
+/// {"outputs", "wrong", "plan", "tried", "findings", "factor"}; a finding is {"id", "what", "fix", "explains_all",
+/// "wrong_explained", "right_broken"}, the factor {"of", "factors", "scale_from"} or null.
+Report describe(const ProductDiagnosis& diagnosis);
 
 /// {"row", "col", "k", "target", "plan", "evidence_of_instruction", "d", "value", "exact", "error", "worst", "steps"};
 /// and "curve", {"k", "error"}: K added so far, and the error of all steps so far. The text has at most `most_steps`

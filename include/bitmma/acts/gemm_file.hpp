@@ -20,6 +20,7 @@
 #include "bitmma/acts/product_file.hpp"
 #include "bitmma/gemm/find.hpp"
 #include "bitmma/gemm/library_choice.hpp"
+#include "bitmma/gemm/product_faults.hpp"
 
 namespace bitmma {
 
@@ -138,6 +139,11 @@ GemmFileReport gemm_file(ProductFile product, const GemmFileRequest& request, co
 /// The product with the computed D. A recorded D that differs is evidence: throws Error unless `replace_d` asks to
 /// replace it (field d).
 TensorFile file_with_d(const GemmFileReport& computed, bool replace_d = false);
+
+/// The mistake that explains the file's D: in the plan of the request or of the file, or else in those that libraries
+/// usually have. Throws Error if there is no D, and as plan_of_product does.
+ProductDiagnosis diagnose_product_file(const ProductFile& product, const ProductPlanRequest& request, int threads = 1,
+                                       const GemmFileEvents& events = {});
 
 /// The plans that give the file's D. Throws Error if it has none. Without `target` the file's own, or the default.
 PlanSearch find_plans_of_file(const ProductFile& product, std::optional<Target> target, FindOptions options,

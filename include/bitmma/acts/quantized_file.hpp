@@ -51,4 +51,9 @@ struct [[nodiscard]] QuantizeRun {
 /// the recipe does not depend (fields recipe, tensor, type, torch_device).
 QuantizeRun quantize_file(const TensorFile& file, const QuantizeRequest& request);
 
+/// Quantises the tensor with request.recipe and with `other`, and compares them code by code: {"recipes", "codes",
+/// "codes_differ", "values_differ", "scales", "scales_differ", "first"}. `first` is the first element whose codes
+/// differ, with both. Throws Error as quantize_file does, and if the element formats differ (field compare).
+Report compare_recipes(const TensorFile& file, const QuantizeRequest& request, const std::string& other);
+
 }  // namespace bitmma

@@ -134,6 +134,8 @@ std::string print_table(const std::vector<std::vector<std::string>>& rows);
 std::string print_markdown(const std::vector<std::vector<std::string>>& rows);
 /// `text` in lines of 80 columns: the first has `indent` spaces in front, the others four more.
 std::string folded(std::string_view text, size_t indent);
+/// `text` in lines of `width` columns; all but the first have `indent` spaces in front. The last has no line feed.
+std::string wrapped(std::string_view text, size_t width, size_t indent);
 /// `text` with four spaces before every line.
 std::string indented(std::string_view text);
 

@@ -67,6 +67,12 @@ struct [[nodiscard]] VectorFile {
   void require_unchanged() const;
 };
 
+/// Which copy of the operands is meant, if a file has both and they differ.
+enum class OperandCopy : uint8_t {
+  state,     // images, registers and Tensor Memory, as the instruction reads them
+  matrices,  // plain matrices
+};
+
 /// Defaults for metadata keys that a file lacks. An instruction or target that contradicts the file is an error. The
 /// types apply to a tcgen05.mma whose file has logical matrices but no instruction descriptor, if the dtypes of the
 /// matrices do not imply them (keys a_type, b_type, d_type, sf_type).
@@ -74,6 +80,8 @@ struct VectorFileDefaults {
   std::string_view instruction = {};
   std::optional<Target> target = {};
   std::optional<Format> a_type = {}, b_type = {}, d_type = {}, sf_type = {};
+  /// The other copy is left out, with its results. Without a value the copies must be equal.
+  std::optional<OperandCopy> inputs = {};
 };
 
 /// Reads and checks a file of cases of one instruction each. Throws Error with all violations, which name the file and
@@ -120,7 +128,7 @@ std::vector<Tensor> tensors_without_cases(const VectorFile& vectors);
 /// The same file with all of its tensors in memory, for parts of a large file that are read several times.
 VectorFile in_memory(VectorFile vectors);
 
-/// Whether results for `vectors` include a logical d: if it has one, or has the logical operands for one.
+/// Whether results for `vectors` include a logical d beside the state: those of every matrix instruction.
 bool wants_logical_d(const VectorFile& vectors);
 
 /// Collects cases of one instruction and one tiling into a file, tensor by tensor. All cases have the same parts; parts

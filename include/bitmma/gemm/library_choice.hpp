@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "bitmma/gemm/gemm.hpp"
 
@@ -54,6 +55,21 @@ struct [[nodiscard]] LibraryChoice {
 /// The recorded choice. Throws Error for a library, GPU, types or a layout without recordings, with what is legal, and
 /// for a shape that was not recorded, with the nearest recorded ones.
 LibraryChoice library_choice(const LibraryCall& call);
+
+/// M of first..last for which the library takes one kernel.
+struct [[nodiscard]] ChoiceRange {
+  LibraryChoice choice = {};  // for `first` rows
+  int64_t first = 1, last = 1;
+  /// The number of the first range whose plan is equal: in both, a row of A gets the same bits. Nothing without a plan,
+  /// and for one whose slices follow the tiles of the whole product, so that bits change with M inside the range.
+  std::optional<int> bits = {};
+  std::string why = {};  // why there are none
+
+  bool operator==(const ChoiceRange&) const = default;
+};
+
+/// The recorded choices for all M of the call's N and K; its m is not read. Throws Error as library_choice does.
+std::vector<ChoiceRange> library_choices(const LibraryCall& call);
 
 /// Types, shape, bias and scales of the product. Throws Error for inputs that no recorded call has: C, block scales.
 LibraryCall call_of(const GemmInputs& inputs);

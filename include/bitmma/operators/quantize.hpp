@@ -83,6 +83,7 @@ using QuantizeSteps = std::array<QuantizeStep, 5>;
 /// How a scale is rounded to its format.
 enum class ScaleRounding : uint8_t {
   nearest,         // to nearest even, saturating; f32 is unchanged
+  up,              // to the next number above, saturating
   floor_power,     // 2^floor(log2 scale), exactly
   rounded_power,   // the same, after rounding the scale to the element's mantissa, half up
   ceil_power,      // 2^ceil(log2 scale), exactly: cvt.rp.satfinite.ue8m0x2.f32
@@ -96,6 +97,16 @@ enum class CodeRounding : uint8_t {
   nearest_away,      // the same, halves away from zero
   comparisons,       // e2m1 by comparison with the midpoints: halves to even, and -0 becomes +0
   comparisons_down,  // the same, halves toward zero; zeros of both signs get the code of -0
+  comparisons_wrap,  // like comparisons, but 7 and above are 8 in errors of blocks, whose code wraps to that of -0
+};
+
+/// The error that decides between a block's scale and 1.5 times that scale, whose largest codes are 6 and 4 of e2m1
+/// ("four over six"). A tie keeps the scale.
+enum class BlockError : uint8_t {
+  none,      // there is one scale
+  largest,   // the largest |value - x|
+  absolute,  // the sum of |value - x| in the order of PyTorch's sum on a GPU
+  squared,   // the sum of (value - x)^2, in that order
 };
 
 enum class QuantizeEvidence : uint8_t {
@@ -103,6 +114,7 @@ enum class QuantizeEvidence : uint8_t {
   compared_on_cpu,  // with its outputs on a CPU only
   document_read,    // a document without code; compared with another project's code on a CPU, data/quantize/README.md
   source_read,      // the project's source was read; nothing was run
+  documented,       // the project's documentation was read: its code is not public
 };
 /// "compared with the project's code on an H100", "source read".
 constexpr std::string_view print(QuantizeEvidence evidence) {
@@ -111,6 +123,7 @@ constexpr std::string_view print(QuantizeEvidence evidence) {
     case QuantizeEvidence::compared_on_cpu: return "compared with the project's code on a CPU";
     case QuantizeEvidence::document_read:
       return "document read; compared with microxcaling's code on a CPU where its f32 logarithm is exact";
+    case QuantizeEvidence::documented: return "documentation read; the code is not public";
     default: return "source read";
   }
 }
@@ -135,6 +148,8 @@ struct QuantizeRecipe {
   ScaleRounding scale_rounding = ScaleRounding::nearest;
   QuantizeOp element_op = QuantizeOp::mul;  // element op factor: mul, div or div_full
   CodeRounding code_rounding = CodeRounding::nearest_even;
+  BlockError block_error = BlockError::none;
+  float error_divisor = 1;  // of the error's value: code * stored * tensor_amax / divisor
 
   bool has_two_levels() const { return of_tensor[0].result != QuantizeValue::constant && scale_format != Format::f32; }
 };

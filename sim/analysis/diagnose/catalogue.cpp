@@ -18,6 +18,7 @@ std::vector<FaultRow> catalogue_of(const Subject& subject) {
   add_written_faults(rows, subject, Role::b);
   add_operand_faults(rows, subject, Role::a);
   add_operand_faults(rows, subject, Role::b);
+  add_register_faults(rows, subject);
   add_accumulator_faults(rows, subject);
   add_scale_faults(rows, subject);
   add_metadata_faults(rows, subject);

@@ -360,8 +360,7 @@ Matrix evaluate(const Subject& subject, const Parts& parts) {
   return d;
 }
 
-Matrix faulty_d(std::span<const Case> cases, int64_t index, std::span<const std::string> fault_ids) {
-  const Subject subject(cases, index);
+Parts faulty_parts(const Subject& subject, std::span<const std::string> fault_ids) {
   const std::vector<FaultRow> rows = catalogue_of(subject);
   Parts parts = true_parts(subject);
   for (const std::string& id : fault_ids) {
@@ -382,6 +381,12 @@ Matrix faulty_d(std::span<const Case> cases, int64_t index, std::span<const std:
                  .seen = fmt::format("{}", fmt::join(fault_ids, ", ")),
                  .expected = "faults whose types and adder are compatible"});
   }
+  return parts;
+}
+
+Matrix faulty_d(std::span<const Case> cases, int64_t index, std::span<const std::string> fault_ids) {
+  const Subject subject(cases, index);
+  const Parts parts = faulty_parts(subject, fault_ids);
   if (const auto* const other = std::get_if<OtherCase>(&parts.outcome)) {
     const Subject neighbour(cases, subject.neighbour(other->distance));
     return evaluate(neighbour, true_parts(neighbour));

@@ -129,6 +129,8 @@ inline Matrix& operand_of(Parts& parts, Role operand) {
 }
 
 Parts true_parts(const Subject& subject);
+/// The parts with these faults. Throws Error as faulty_d does.
+Parts faulty_parts(const Subject& subject, std::span<const std::string> fault_ids);
 
 /// The number of columns of A for `k` of K: half of it for a sparse A.
 inline int stored_of_k(const Operands& operands, int k) {

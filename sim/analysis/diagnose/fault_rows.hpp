@@ -27,6 +27,8 @@ void add_step_faults(Rows& rows, const Subject& s, Role x);
 void add_written_faults(Rows& rows, const Subject& s, Role x);
 /// Wrong types or signs, moved elements, a missing operand.
 void add_operand_faults(Rows& rows, const Subject& s, Role x);
+/// Registers of any operand that are exchanged, passed twice, or never loaded.
+void add_register_faults(Rows& rows, const Subject& s);
 void add_accumulator_faults(Rows& rows, const Subject& s);
 void add_scale_faults(Rows& rows, const Subject& s);
 void add_metadata_faults(Rows& rows, const Subject& s);

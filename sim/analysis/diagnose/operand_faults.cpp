@@ -2,8 +2,6 @@
 // Faults of A and B in any memory: types, signs, moved elements, a missing operand.
 #include <algorithm>
 #include <array>
-#include <map>
-#include <tuple>
 
 #include "bitmma/descriptor/zero_column_mask.hpp"
 #include "fault_rows.hpp"
@@ -198,28 +196,6 @@ void add_moves(Rows& rows, Role x, const Mma& mma, const FormatInfo& format) {
   }
 }
 
-/// A in registers: exchanges two registers.
-void add_exchanged_registers(Rows& rows, const Subject& s) {
-  const Mma& mma = s.mma();
-  if (mma.a_source != OperandSource::registers || s.is_tile()) return;
-  const PlaceMap places(s.instruction(), s.this_case().target, s.this_case().before, Role::a);
-  const auto place_of = [places](int row, int col) {
-    const RegisterPlace place = std::get<RegisterPlace>(places.place_of(row, col));
-    return std::tuple(place.thread, place.reg, place.bit);
-  };
-  std::map<std::tuple<int, int, int>, Position> elements;
-  for (int row = 0; row < mma.m; ++row) {
-    for (int col = 0; col < mma.stored_k(); ++col) elements[place_of(row, col)] = {row, col};
-  }
-  add_moved(rows, Role::a, "registers_1_2", "registers 1 and 2 exchanged",
-            "register 1 is row + 8, register 2 is the second half of K", [place_of, elements](Position at) {
-              auto [thread, reg, bit] = place_of(at.row, at.col);
-              if (reg == 1 || reg == 2) reg = 3 - reg;
-              const auto element = elements.find({thread, reg, bit});
-              return element == elements.end() ? Position{-1, -1} : element->second;
-            });
-}
-
 /// A in registers: exchanges two of the four warps, 16 rows each.
 void add_exchanged_warps(Rows& rows, const Subject& s) {
   if (s.mma().a_source != OperandSource::registers || s.mma().m % 64 != 0) return;
@@ -297,7 +273,6 @@ void add_operand_faults(Rows& rows, const Subject& s, Role x) {
   add_types_of_other_widths(rows, s, x, format);
   if (format.kind == NumberKind::floating) add_sign(rows, x);
   add_moves(rows, x, s.mma(), format);
-  if (x == Role::a) add_exchanged_registers(rows, s);
   if (x == Role::a) add_exchanged_warps(rows, s);
   add_absent(rows, s, x);
   add_left_out(rows, s, x);

@@ -184,6 +184,8 @@ void FaultSearch::run(Diagnosis& diagnosis) {
   for (const auto& [faults, parts, tally] : candidates) {
     // A finding explains more outputs than it breaks, and at least 1 in 50 of the wrong ones.
     if (tally.score() <= 0 || tally.wrong_explained * 50 < tally.wrong) break;
+    // Beside an explanation of every bit, one of some bits is noise.
+    if (!diagnosis.findings.empty() && diagnosis.findings.front().explains_all && !tally.explains_all()) break;
     if (static_cast<int>(diagnosis.findings.size()) == options_.max_findings) break;
     Finding finding{.wrong_explained = tally.wrong_explained,
                     .right_broken = tally.right_broken,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <fmt/format.h>
 
+#include <array>
 #include <utility>
 
 #include "arguments.hpp"
@@ -24,7 +25,9 @@ struct GemmFlags {
   CpuTargetFlag cpu_target;
   Flag<int> threads = 1;
   Flag<double> timeout = 0;
-  Flag<bool> json = false, find = false, error = false, replace_d = false;
+  Flag<bool> json = false, find = false, error = false, replace_d = false, bias = false;
+  Flag<std::vector<int64_t>> choices;
+  Flag<std::string> type = "bf16";
 };
 
 /// The number of rows or columns to show. The former --rows is now --only-rows.
@@ -38,6 +41,11 @@ int shown(std::string_view flag, const std::string& text) {
 }
 
 ProductFile read_product(const GemmFlags& flags) {
+  if (flags.files->empty())
+    throw Error({.code = ViolationCode::missing_argument,
+                 .field = "file",
+                 .seen = "(missing)",
+                 .expected = "a product, or --choices N K"});
   if (are_arrays(flags.files)) return read_product_file(read_arrays(flags.files));
   if (flags.files.size() == 1) return read_product_file(flags.files->front());
   throw Error({.field = "file",
@@ -69,7 +77,34 @@ GemmFileRequest request_of(const GemmFlags& flags, const GemmInputs& inputs) {
   return request;
 }
 
+/// The library's kernels for all M of one N and K.
+void run_choices(Context& context, const GemmFlags& flags) {
+  const ProductLibraryRequest library = flags.library.request({});
+  if (library.nearest)
+    throw Error({.code = ViolationCode::no_effect,
+                 .field = "--nearest",
+                 .seen = "given",
+                 .expected = "absent: only recorded choices are shown"});
+  const Format named = require_format("--type", flags.type), type = named == Format::f32 ? Format::tf32 : named;
+  LibraryCall call{.gpu = library.gpu,
+                   .a = type,
+                   .b = type,
+                   .allow_tf32 = library.allow_tf32,
+                   .bias = flags.bias,
+                   .scales = info(type).bits == 8 ? CallScales::tensor : CallScales::none,
+                   .fast_accumulation = library.fast_accumulation,
+                   .n = flags.choices.get()[0],
+                   .k = flags.choices.get()[1]};
+  if (!library.library.empty()) call.library = library.library;
+  if (!library.layout.empty()) call.layout = library.layout;
+  constexpr std::array<FlagOfField, 3> names{{{"m, n, k", "--choices"}, {"types", "--type"}, {"gpu", "--gpu"}}};
+  const std::vector<ChoiceRange> ranges =
+      naming_flags(flags_of_products(), [&] { return naming_flags(names, [&] { return library_choices(call); }); });
+  show(context, describe(call, ranges), flags.json);
+}
+
 void run_gemm(Context& context, const GemmFlags& flags) {
+  if (!flags.choices->empty()) return run_choices(context, flags);
   if (!flags.out.empty()) require_tensor_file_name(flags.out);
   flags.cpu_target.use();
   if (flags.find) return run_find(context, flags);
@@ -104,13 +139,17 @@ void add_gemm(Command& app, Context& context) {
   Command* command =
       app.add_command("gemm", "compute a whole matrix product in a library's order of additions, bit for bit");
   const auto flags = std::make_shared<GemmFlags>();
-  command
-      ->add_input("file", flags->files,
-                  "safetensors file with a [M, K] and b [K, N] or b_t [N, K], or a.npy b.npy; see docs/plans.md")
-      ->required();
+  command->add_input("file", flags->files,
+                     "safetensors file with a [M, K] and b [K, N] or b_t [N, K], or a.npy b.npy; see docs/plans.md");
   flags->plan.add(*command);
   flags->library.add(*command);
   flags->target.add(*command, "the GPU by its PTX name; default: the target in the file, or sm_90a");
+  command
+      ->add_option("--choices", flags->choices,
+                   "N and K: show which kernel the library takes for which M, and where bits change; with --gpu")
+      ->expected(2);
+  command->add_option("--type", flags->type, "with --choices: the type of A and B")->capture_default_str();
+  command->add_flag("--bias", flags->bias, "with --choices: of calls with a bias");
   command->add_flag("--find", flags->find, "find the plans that give the d of the file");
   command->add_option("--timeout", flags->timeout, "stop --find after these seconds; default: no limit");
   between(command->get_option("--timeout"), 1e-6, 1e9);
@@ -132,6 +171,7 @@ void add_gemm(Command& app, Context& context) {
       "  bitmma gemm recorded.safetensors --cpu-target baseline\n"
       "  bitmma gemm recorded.safetensors --kernel nvjet_sm90_tss_64x32_64x16_4x2_h_bz_splitK_TNT --split-k 3\n"
       "  bitmma gemm recorded.safetensors --library cublas-13.1 --gpu H100 --nearest\n"
+      "  bitmma gemm --choices 4096 4096 --gpu H100\n"
       "  bitmma gemm product.safetensors --plan nvjet-algo2 --only-rows 0..7 --only-cols 0..15 --error\n"
       "  bitmma gemm product.safetensors --plan '{\"instruction\": "
       "\"wgmma.mma_async.sync.aligned.m64n256k32.f32.e4m3.e4m3\",\n"
