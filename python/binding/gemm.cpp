@@ -161,6 +161,11 @@ std::vector<BoundPlan> plans(nb::handle call) {
   return bound;
 }
 
+/// The plan that a GemmCall describes. Throws Error if it leaves the number of slices open.
+BoundPlan only_plan_of(nb::handle call) {
+  return {.plan = only_plan(plans_for(request_of(call), inputs_of(field<nb::dict>(call, "operands"))))};
+}
+
 /// {"kernel", "slices", "exact", "output", "m", "n", "k", "recorded_on", "right", "drawn"}
 /// `call` is a LibraryCall of python/bitmma/_matmul.py.
 nb::dict choice(nb::handle call) {
@@ -432,6 +437,7 @@ void bind_gemm(nb::module_& module) {
     return to_list(warnings_of(plan.plan, parse_format(a), parse_format(b)));
   });
   module.def("plans_for", plans, "call"_a);
+  module.def("only_plan", only_plan_of, "call"_a);
   module.def("library_choice", choice, "call"_a);
   module.def("chosen_plan", chosen_plan, "library"_a, "kernel"_a, "slices"_a, "output"_a, "operands"_a);
   module.def("find_plans", find, "call"_a, "search"_a);

@@ -105,8 +105,10 @@ void add_gemm(Command& app, Context& context) {
       app.add_command("gemm", "compute a whole matrix product in a library's order of additions, bit for bit");
   const auto flags = std::make_shared<GemmFlags>();
   command
-      ->add_input("file", flags->files,
-                  "safetensors file with a [M, K] and b [K, N] or b_t [N, K], or a.npy b.npy; see docs/plans.md")
+      ->add_input(
+          "file", flags->files,
+          "safetensors file with a [M, K] and b [K, N] or b_t [N, K]; or .npy files: a, b and perhaps c in this "
+          "order, or under the names of their arrays; see docs/plans.md")
       ->required();
   flags->plan.add(*command);
   flags->library.add(*command);
