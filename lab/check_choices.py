@@ -103,7 +103,7 @@ def compare(path, nearest=False):
     if isinstance(choice, str):
         return call, choice, {}, ""
     bits, why = has_bits(path, choice)
-    slices = int(metadata["slices"]) == choice.slices if "slices" in metadata else None
+    slices = max(1, int(metadata["slices"])) == choice.slices if "slices" in metadata else None
     return call, choice, {"kernel": is_class(metadata["kernel"], choice.kernel), "slices": slices, "bits": bits}, why
 
 
@@ -133,7 +133,8 @@ def hit_rates(path):
                 name for step, name in ((64, "multiples of 64"), (8, "of 8"), (1, "any")) if n % step == k % step == 0
             )
             rate = rates.setdefault(kind, {}).setdefault(name, [0, 0])
-            rate[0] += (choice.kernel, choice.slices) == recorded
+            kernel, slices = recorded
+            rate[0] += (choice.kernel, choice.slices) == (kernel, max(1, slices))
             rate[1] += 1
     return rates
 

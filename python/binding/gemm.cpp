@@ -162,6 +162,11 @@ std::vector<BoundPlan> plans(nb::handle call) {
   return bound;
 }
 
+/// The plan that a GemmCall describes. Throws Error if it leaves the number of slices open.
+BoundPlan only_plan_of(nb::handle call) {
+  return {.plan = only_plan(plans_for(request_of(call), inputs_of(field<nb::dict>(call, "operands"))))};
+}
+
 /// `call` is a LibraryCall of python/bitmma/_matmul.py.
 LibraryCall call_in(nb::handle call) {
   const auto operand = [&](const char* name) {
@@ -467,6 +472,7 @@ void bind_gemm(nb::module_& module) {
     return to_list(warnings_of(plan.plan, parse_format(a), parse_format(b)));
   });
   module.def("plans_for", plans, "call"_a);
+  module.def("only_plan", only_plan_of, "call"_a);
   module.def("library_choice", choice, "call"_a);
   module.def(
       "library_choices",

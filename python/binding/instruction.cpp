@@ -47,7 +47,10 @@ class Operand {
                    .field = std::string(name),
                    .seen = fmt::format("shape {}, {} bytes per element", buffer_.shape(), buffer_.item_bytes()),
                    .expected = fmt::format("(..., {}, {}) of {} bytes{}", rows, cols, bytes,
-                                           products >= 0 ? fmt::format(", {} products", products) : "")});
+                                           products >= 0 ? fmt::format(", {} products", products) : ""),
+                   .fix = rank >= 2 && rows != cols && buffer_.extent(-2) == cols && buffer_.extent(-1) == rows
+                              ? "its transpose has this shape"
+                              : ""});
     }
     if (rank == 3) products = count;
     view_ = {.codes = {buffer_.data(), buffer_.stride(-2), buffer_.stride(-1)},

@@ -15,6 +15,7 @@
 #include "bitmma/instruction/place.hpp"
 #include "bitmma/instruction/place_operands.hpp"
 #include "bitmma/instruction/register_map.hpp"
+#include "bitmma/instruction/sass.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "bitmma/layout/algebra.hpp"
 #include "bitmma/layout/cute.hpp"
@@ -320,6 +321,8 @@ void bind_layout(nb::module_& module) {
         return from_report(report);
       },
       "name"_a, "text"_a, "target"_a.none());
+  module.def(
+      "is_sass", [](std::string_view text) { return scan_sass(text).has_value(); }, "text"_a);
   module.def("decode_idesc", [](std::string_view kind, uint32_t word) {
     return from_report(describe(InstructionWord{.kind = parse_kind(kind)}, word));
   });

@@ -85,6 +85,18 @@ _aliases = {
 }
 
 
+# Names of several formats.
+_families = {
+    "fp8": "fp8 is e4m3 or e5m2",
+    "float8": "float8 is e4m3 or e5m2",
+    "fp6": "fp6 is e2m3 or e3m2",
+    "fp4": "fp4 is e2m1",
+    "nvfp4": "nvfp4 is e2m1 with scales in ue4m3",
+    "mxfp4": "mxfp4 is e2m1 with scales in ue8m0",
+    "mxfp8": "mxfp8 is e4m3 or e5m2 with scales in ue8m0",
+}
+
+
 def format_named(format: Any, field: str = "format") -> str:
     """The format with this PTX name, or of this dtype (or dtype name) of NumPy, ml_dtypes, torch or JAX."""
     if isinstance(format, str) and format in _dtypes:
@@ -107,7 +119,8 @@ def format_named(format: Any, field: str = "format") -> str:
         dtype = None
     if dtype is not None and dtype in _format_of_dtype:
         return "f32" if dtype == np.float32 else _format_of_dtype[dtype]
-    raise refuse(field, shown(format), ", ".join(_dtypes), near(name, [*_dtypes, *_aliases]), code="unknown_name")
+    fix = _families.get(name) or near(name, [*_dtypes, *_aliases])
+    raise refuse(field, shown(format), ", ".join(_dtypes), fix, code="unknown_name")
 
 
 @public
@@ -145,6 +158,8 @@ def _hint(dtype: np.dtype) -> str:
     if dtype.type is np.void and dtype.itemsize in (1, 2):
         kind = "bfloat16" if dtype.itemsize == 2 else "float8_e4m3fn"
         return f"np.save loses these types: use array.view(ml_dtypes.{kind}), or the original type"
+    if dtype.kind in "iu":
+        return 'convert numbers: array.astype(np.int8); name the format of raw codes: bitmma.codes(array, "bf16")'
     return 'name the format of raw codes: bitmma.codes(array, "bf16")'
 
 

@@ -34,7 +34,7 @@ def decode(
     """The fields of a descriptor, or the description of an instruction, as a dictionary.
 
     what     a shared-memory descriptor (a number, or text such as "0x4000004000010000"), with `kind` a tcgen05
-             instruction descriptor, or PTX text, or the name of a CUTLASS atom
+             instruction descriptor, or PTX text, or the name of a CUTLASS atom, or lines of SASS
     target   default: sm_90a for descriptors, the instruction's own for instructions
     kind     f16, tf32, f8f6f4, i8, mxf8f6f4, mxf4, mxf4nvf4 or ti16: the word is an instruction descriptor
     major    "k" or "mn", for better warnings
@@ -44,6 +44,8 @@ def decode(
     """
     if isinstance(what, str) and what.strip()[:1].isdigit():
         what = word_of(what, "word")
+    if isinstance(what, str) and _core.is_sass(str(text_of(what, "what", "wgmma..."))):
+        return dict(_core.describe_ptx_file("SASS", what, target))
     if isinstance(what, (str, Instruction)):
         parsed = _parsed(str(text_of(what, "what", "wgmma..."))) if isinstance(what, str) else what
         for name, value in (("kind", kind), ("major", major)):

@@ -71,6 +71,14 @@ def operands_of(a: Any, b: Any, **others: Any) -> dict[str, Any]:
             operands[name] = matrix(value, name, format=format)
         else:
             operands[name] = matrix(value, name)
+            shape = operands[name][1].shape
+            if name == "bias" and len(shape) == 3 and shape[0] != 1 and operands["a"][1].ndim == 2:
+                raise refuse(
+                    "bias",
+                    f"shape {np.shape(others['bias'])}",
+                    f"({operands['b'][1].shape[-1]},), one number a column",
+                    "a matrix that is added to D is c",
+                )
             if name in ("scale_a", "scale_b") and operands[name][0] in ("ue8m0", "ue4m3", "e4m3"):
                 raise refuse(
                     name, operands[name][0], "float32", "use sfa and sfb for the block scales of the instruction"
@@ -155,24 +163,21 @@ class GemmCall:
 
     def plans(self) -> list[Plan]:
         """The plans that it selects; several if the number of slices is unknown."""
+        return list(self._answer(_core.plans_for))
+
+    def only_plan(self) -> Plan:
+        """The plan of a call without a recorded D."""
+        plan: Plan = self._answer(_core.only_plan)
+        return plan
+
+    def _answer(self, function: Callable[[GemmCall], Any]) -> Any:
         if self.beta != 1 and self.operands.get("c") is None:
             raise refuse("beta", self.beta, "1 without c")
         try:
-            return list(_core.plans_for(self))
+            return function(self)
         except Error as error:
             # In a plan this is "output".
             raise error if self.out_dtype is None else renamed(error, "output", "out_dtype") from None
-
-    def only_plan(self) -> Plan:
-        plans = self.plans()
-        if len(plans) == 1:
-            return plans[0]
-        raise refuse(
-            "split_k",
-            "(missing)",
-            "given: the name does not determine the number of slices",
-            "if a D was recorded, bitmma.find_plans(a, b, d) finds the number",
-        )
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ class LibraryChoice(NamedTuple):
     kernel: str
     """The names of its kernels; `*` stands for what decides no bit, such as the tiles of nvjet."""
     slices: int
-    """Of K; 0: one."""
+    """Of K."""
     exact: bool
     """This shape was recorded, or the recorded M below and above it take the same kernel."""
     shape: tuple[int, int, int]
@@ -240,6 +240,42 @@ def _evidence_of_all(parts: list[str]) -> str:
     return "; ".join(dict.fromkeys(parts))
 
 
+def _is_integer(format: str) -> bool:
+    return format in ("s8", "u8", "s4", "u4", "b1", "s32")
+
+
+def _fold(operands: dict[str, Any]) -> tuple[int, ...]:
+    """The axes of D in front of N. torch.matmul multiplies a stack of A by one B as a matrix of all their rows."""
+    (format, a), b = operands["a"], operands["b"][1]
+    for name, array in (("a", a), ("b", b)):
+        if array.ndim < 2:
+            raise refuse(
+                name,
+                f"shape {array.shape}",
+                "two axes or more: products with a vector were not recorded",
+                "bitmma.gemm multiplies it as a matrix: a[None, :], b[:, None]",
+            )
+    if b.ndim > 2:
+        raise refuse(
+            "b",
+            f"shape {b.shape}",
+            "two axes: torch.bmm and torch.baddbmm were not recorded",
+            "bitmma.gemm(a, b, c=...) multiplies stacks in the order of a plan",
+        )
+    if a.ndim == 2:
+        return a.shape[:1]
+    strides, lead = a.strides, a.shape[:-1]
+    if any(strides[i] != strides[i + 1] * lead[i + 1] for i in range(len(lead) - 1)):
+        raise refuse(
+            "a",
+            f"strides {strides} of shape {a.shape}",
+            "a stack whose rows are evenly spaced: torch multiplies others as a batch, which was not recorded",
+            "a copy has such strides: np.ascontiguousarray(a), a.contiguous()",
+        )
+    operands["a"] = (format, a.reshape(-1, a.shape[-1]))
+    return lead
+
+
 def chosen_product(
     a: Any,
     b: Any,
@@ -258,10 +294,18 @@ def chosen_product(
 ) -> tuple[np.ndarray, LibraryChoice, str]:
     """D as `matmul` computes it, the kernel, and the evidence of its plan."""
     operands = operands_of(a, b, bias=bias, scale_a=scale_a, scale_b=scale_b)
-    for name in ("a", "b"):
-        if operands[name][1].ndim != 2:
-            raise refuse(name, f"shape {operands[name][1].shape}", "two axes: batches were not recorded")
+    lead = _fold(operands)
     left, right = operands["a"], operands["b"]
+    for name, (format, _) in (("a", left), ("b", right)):
+        if _is_integer(format):
+            raise refuse(
+                name,
+                format,
+                "float16, bfloat16, float32 or float8_e4m3fn, as torch.matmul takes them on a GPU",
+                "bitmma.gemm multiplies integers, whose sums are exact in any order",
+            )
+    if left[0] != right[0] and not {left[0], right[0]} <= {"e4m3", "e5m2"}:
+        raise refuse("b", right[0], f"{left[0]}, the type of a", "PyTorch refuses other types; convert the values")
     (m, k), n = left[1].shape, right[1].shape[1]
     if right[1].shape[0] != k:
         raise refuse("b", f"shape {right[1].shape}", f"[{k}, N], as a has K = {k}")
@@ -279,6 +323,13 @@ def chosen_product(
             "scale_a, scale_b",
             f"shapes {operands['scale_a'][1].shape}, {operands['scale_b'][1].shape}",
             "one number each, or [M, 1] and [1, N]",
+        )
+    if bias is not None and operands["bias"][1].shape != (1, n):
+        raise refuse(
+            "bias",
+            f"shape {np.shape(bias)}",
+            f"({n},), one number a column",
+            "torch.addmm of a matrix was not recorded: bitmma.gemm(a, b, c=matrix) adds one",
         )
     call = LibraryCall(
         library=library,
@@ -298,7 +349,7 @@ def chosen_product(
     plan = _core.chosen_plan(library, choice.kernel, choice.slices, choice.output, operands)
     d = np.empty((m, n), dtype_of(plan.output))
     product_into(d, plan, operands, threads)
-    return d, choice, _evidence_of_all(list(plan.evidence.values()))
+    return d.reshape(*lead, n), choice, _evidence_of_all(list(plan.evidence.values()))
 
 
 @overload
@@ -370,7 +421,8 @@ def matmul(
     to 16384, with M up to 16384; on both GPUs 393 pairs (N, K) of open models' layers, also in other layouts and kinds.
 
     a, b            [M, K] and [K, N], float16, bfloat16, float32 or float8_e4m3fn, with torch's strides: `w.T` of a
-                    weight matrix [N, K] and a copy of it are different calls
+                    weight matrix [N, K] and a copy of it are different calls. A stack [..., M, K] by one b is one
+                    product of all its rows, as in torch.matmul; torch.bmm was not recorded: bitmma.gemm
     bias            [N], of the type of A: torch.addmm(bias, a, b), torch.nn.functional.linear
     target          "H100" or "H200": the choice depends on the board, not only on sm_90a
     library         "cublas 13.1": that of PyTorch 2.11, with PyTorch's workspace
@@ -383,8 +435,8 @@ def matmul(
                     an Error
     return_choice   True: returns (D, LibraryChoice)
 
-    Returns D, [M, N]; a torch tensor if an operand is one. Raises Error for a call that was not recorded, and for a
-    kernel whose plan is not known. `threads` (0: all cores) changes no bit.
+    Returns D, [..., M, N]; a torch tensor if an operand is one. Raises Error for a call that was not recorded, and for
+    a kernel whose plan is not known. `threads` (0: all cores) changes no bit.
 
     >>> a = np.ones((16, 512), np.float16); w = np.ones((64, 512), np.float16)
     >>> matmul(a, w.T, target="H100")[0, 0]

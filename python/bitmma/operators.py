@@ -18,13 +18,13 @@ import functools
 import inspect
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, cast, overload
 
 import numpy as np
 
 from . import _core
 from ._arguments import public, unchecked
-from ._arrays import _is_torch, codes_as, dtype_of, format_of, like, to_numpy
+from ._arrays import Codes, _is_torch, codes_as, dtype_of, format_of, like, to_numpy
 from ._errors import (
     ArgumentError,
     count_of,
@@ -65,7 +65,7 @@ def __dir__() -> list[str]:
 
 
 def _format(array: np.ndarray, name: str, formats: tuple[str, ...]) -> str:
-    format = format_of(array)
+    format = format_of(array) if array.dtype.kind not in "iub" else ""
     format = "f32" if format == "tf32" else format
     if format not in formats:
         raise refuse(
@@ -542,6 +542,17 @@ def _reduced(
     what: str,
     output: Place | None = None,
 ) -> Any:
+    if what != "mean" and _is_exact(x):
+        if rows is not None or whole or output is not None:
+            raise refuse(
+                "x", to_numpy(x, "x").dtype, "float32, float16 or bfloat16", "the sum of integers has no order"
+            )
+        if (
+            dtype is not None
+            and np.dtype(getattr(dtype, "__name__", None) or str(dtype).removeprefix("torch.")) != np.int64
+        ):
+            raise refuse("dtype", shown(dtype), "int64, the type of torch's sums of integers")
+        return _reduced_exactly(x, dim, keepdim, what)
     format, words, array = _rows(x, "x")
     dim, whole = _dimension(dim, array.ndim, what != "argmax"), count_of(whole, "whole")
     to = _format_of_result(dtype, format)
@@ -571,6 +582,38 @@ def _reduced(
     return _result((x,), made, to, shape)
 
 
+def _is_exact(x: Any) -> bool:
+    """True for whole numbers, whose sum and maximum no order of additions changes."""
+    if isinstance(x, Codes):
+        return False
+    dtype = to_numpy(x, "x").dtype
+    return dtype.kind in "ib" or dtype == np.uint8
+
+
+def _reduced_exactly(x: Any, dim: Dims, keepdim: bool, what: str) -> Any:
+    """torch.sum, torch.amax and torch.argmax of whole numbers. Sums are int64 and wrap, indices are the first."""
+    array = to_numpy(x, "x")
+    if array.size == 0:
+        raise refuse("x", f"shape {array.shape}", "at least one element")
+    if what == "argmax" and array.dtype.kind == "b":
+        raise refuse("x", array.dtype, "numbers, as torch.argmax takes them", "x.astype(np.uint8)")
+    axes = [dim] if type(dim) is int else [] if dim is None else list(cast(Any, dim))
+    is_list = dim is None or type(dim) is int or (isinstance(dim, (tuple, list)) and what != "argmax")
+    if not is_list or not all(type(axis) is int and -array.ndim <= axis < array.ndim for axis in axes):
+        raise refuse("dim", shown(dim), f"None, or whole numbers from {-array.ndim} to {array.ndim - 1}")
+    if len({axis % array.ndim for axis in axes}) != len(axes):
+        raise refuse("dim", shown(dim), "each dimension once")
+    axis: Any = tuple(axes) if axes else None
+    keeps = flag_of(keepdim, "keepdim")
+    if what == "sum":
+        made = np.sum(array, axis=axis, dtype=np.int64, keepdims=keeps)
+    elif what == "amax":
+        made = np.max(array, axis=axis, keepdims=keeps)
+    else:
+        made = np.argmax(array, axis=axes[0] if axes else None, keepdims=keeps).astype(np.int64)
+    return like((x,), np.asarray(made))
+
+
 def _largest(x: Any, dim: Dims, keepdim: bool, threads: int, what: str, output: Place | None = None) -> Any:
     return _reduced(x, dim, keepdim, None, None, 0, threads, what, output)
 
@@ -594,6 +637,8 @@ def sum(
     keepdim  True: the result has a dimension of 1 for each one that is gone
     dtype    of the result: that of x, or float32
     rows, whole, threads: as in `softmax`
+
+    Whole numbers and bool are added as int64, as torch adds them; no order of additions changes their sum.
 
     >>> sum(np.array([[1, 2], [4, 8]], np.float32))
     array(15., dtype=float32)

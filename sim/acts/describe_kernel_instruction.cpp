@@ -18,10 +18,11 @@
 namespace bitmma {
 
 std::optional<Report> describe_kernel_instruction(std::string_view text, std::optional<Target> target) {
-  if (looks_like_cutlass_atom(text) || !scan_ptx(text).statements.empty()) return std::nullopt;
   const std::string_view statement = without_guard(text), mnemonic = mnemonic_in(statement);
   const std::string_view guard = syntax::trimmed(text.substr(0, text.size() - statement.size()));
   const std::string_view name = mnemonic.substr(0, mnemonic.find('.'));
+  const bool is_wmma = name == "wmma";
+  if (looks_like_cutlass_atom(text) || (!is_wmma && !scan_ptx(text).statements.empty())) return std::nullopt;
   if (name == "wgmma" || name == "mma" || name == "tcgen05" || find_support_instruction(mnemonic)) return std::nullopt;
   const std::optional<KernelOpcode> opcode = find_kernel_opcode(mnemonic);
   if (!opcode) return std::nullopt;
@@ -34,6 +35,10 @@ std::optional<Report> describe_kernel_instruction(std::string_view text, std::op
   if (may_be_contracted(mnemonic))
     rows.push_back(
         {"fma", fmt::format("ptxas may join it as the {}; bitmma run --fusions shows where", opcode->contraction)});
+  if (is_wmma)
+    rows.push_back({"consists",
+                    "of one or two mma.sync, or of m16n8k4 of tf32 four: m16n16k16 is two m16n8k16 along n "
+                    "(docs/kernel_semantics.md)"});
   rows.push_back({"runs", "in bitmma run KERNEL.ptx; the words behind its name are checked only there"});
   Report report{{"instruction", mnemonic}, {"target", of_target}};
   if (!guard.empty()) report.add("guard", guard);

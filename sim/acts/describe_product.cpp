@@ -247,6 +247,13 @@ Report describe(const PlanSearch& search, const GemmInputs& inputs) {
                        : fmt::format(", and all of stage {} (--help lists the stages)", fmt::join(stages, " and "));
     report.add_text(fmt::format("not tried: {}{}", counted(search.untried, "plan"), later));
   }
+  if (count == 0 && !search.nearest.empty() && 2 * search.nearest.front().differing > search.nearest.front().outputs) {
+    const NearPlan& best = search.nearest.front();
+    return report.add_text(
+        fmt::format("no plan gives all bits, and none is near: in the best one {} of {} differ. Operands, scales, C or "
+                    "bias that are not those of D are likelier than another order of additions",
+                    best.differing, counted(best.outputs, "output")));
+  }
   if (count == 0) {
     // A plan that misses most outputs is no nearer than any other.
     const auto is_near = [](const NearPlan& near) { return 2 * near.differing <= near.outputs; };

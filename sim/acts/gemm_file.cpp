@@ -131,14 +131,7 @@ PlanOfProduct plan_of_product(const ProductFile& product, const ProductPlanReque
   }
   const auto plans_of_request = [&] { return plans_for(resolved, product.inputs); };
   const std::vector<GemmPlan> plans = is_of_file ? naming_key(product, plans_of_request) : plans_of_request();
-  if (plans.size() == 1) return {.plan = plans.front(), .is_of_file = is_of_file};
-  if (!product.d) {
-    throw Error({.code = ViolationCode::missing_argument,
-                 .field = "split_k",
-                 .seen = "missing",
-                 .expected = "the number of slices, which the name does not determine",
-                 .fix = "it is found automatically if the file has a recorded d"});
-  }
+  if (plans.size() == 1 || !product.d) return {.plan = only_plan(plans), .is_of_file = is_of_file};
   const PlanSearch search =
       try_plans(plans, product.inputs, *product.d, {.threads = threads, .max_nearest = 1}, events.plans);
   return {.plan = search.all_bits.empty() ? search.nearest.front().plan : search.all_bits.front(),

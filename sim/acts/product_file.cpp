@@ -318,7 +318,8 @@ ProductFile read_product_file(TensorFile file) {
                                       : transposed(reader.generated("b", b_type, inputs.cols, "n"));
   if (inputs.a.cols() != inputs.b.rows())
     reader.refuse(transposed_b ? "b_t" : "b", fmt::format("K = {}", inputs.b.rows()),
-                  fmt::format("K = {}, as A has", inputs.a.cols()));
+                  fmt::format("K = {}, as A has", inputs.a.cols()),
+                  !transposed_b && inputs.b.cols() == inputs.a.cols() ? "B transposed is called b_t (b_t.npy)" : "");
   for (const GemmOperandInfo& row : gemm_operands) {
     if (!row.optional) continue;
     std::optional<Format> type;  // block scales have ue8m0 unless the key names another

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <map>
 
@@ -16,6 +17,7 @@
 #include "bitmma/instruction/form.hpp"
 #include "bitmma/instruction/immediates.hpp"
 #include "bitmma/instruction/ptx_file.hpp"
+#include "bitmma/instruction/sass.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "bitmma/instruction/support_instruction.hpp"
 #include "bitmma/memory/ldmatrix.hpp"
@@ -458,8 +460,13 @@ void require_known_name(std::string_view mnemonic) {
                  .expected = std::move(expected),
                  .fix = meant.empty() ? "" : fmt::format("did you mean {}?", meant)});
   };
+  if (first == "wmma" || find_sass(first)) static_cast<void>(parse_instruction(mnemonic));  // throws what it is
   if (seconds.empty()) {
-    refuse(first, fmt::format("a mnemonic that begins with {}", fmt::join(firsts, ", ")), nearest(first, firsts));
+    std::string small(first);
+    std::ranges::transform(small, small.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    const bool is_known = std::ranges::find(firsts, small) != firsts.end();
+    refuse(first, fmt::format("a mnemonic that begins with {}", fmt::join(firsts, ", ")),
+           is_known ? small + ", in small letters" : nearest(first, firsts));
   }
   if (first == "mma" || std::ranges::find(seconds, second_word) != seconds.end()) return;  // accepts mma.sp.sync too
   refuse(second_word, fmt::format(".{} after {}", fmt::join(seconds, ", ."), first), nearest(second_word, seconds));

@@ -206,17 +206,18 @@ std::string band_legend(int64_t band, int64_t rows) {
   return fmt::format("rows {}", range(32 * band, std::min(32 * band + 31, rows - 1)));
 }
 
-/// Bands of 32 lanes with their columns down, the bytes of a cell across. Of the replicas the first.
+/// Bands of 32 lanes with their columns down, the bytes of a cell across. The bands of the replicas are one line.
 View view_of_scales(const Map& map) {
   const int64_t rows = map.axes[0].extent;
+  const size_t replica = map.axis("replica");
   return {.corner = "lanes column",
-          .cell_of = [](const MapEntry& e) -> std::array<int64_t, 2> {
-            return {(e[6] / 32 - e[5]) * tmem_columns + e[7], e[8]};
+          .cell_of = [=](const MapEntry& e) -> std::array<int64_t, 2> {
+            return {(e[6] / 32 - e[replica]) * tmem_columns + e[7], e[8]};
           },
           .line_head =
-              [](int64_t line) {
+              [lanes = 32 * map.axes[replica].extent](int64_t line) {
                 const int64_t lane = line / tmem_columns * 32;
-                return fmt::format("{} {:>3}", range(lane, lane + 31), line % tmem_columns);
+                return fmt::format("{} {:>3}", range(lane, lane + lanes - 1), line % tmem_columns);
               },
           .column_head = [](int64_t byte) { return fmt::format("byte {}", byte); },
           .text =

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 
 #include "bitmma/core/target_names.hpp"
 #include "bitmma/instruction/execute.hpp"
@@ -235,6 +236,40 @@ std::vector<ListedForm> listed_forms(const std::optional<Target>& chosen) {
   throw Error({.field = "target", .seen = std::string(print(*chosen)), .expected = print(known)});
 }
 
+/// The request with its words in small letters, and with the GPU that a word names as its target.
+ListRequest resolved(ListRequest request) {
+  const std::vector<ListedForm> all = listed_forms({});
+  std::vector<std::string> words;
+  for (std::string& word : request.words) {
+    std::string small = word;
+    std::ranges::transform(small, small.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    const bool is_of_row = std::ranges::any_of(
+        all, [&](const ListedForm& form) { return has_words({small}, form.form->name, other_words_of(form)); });
+    const std::optional<Target> gpu = is_of_row ? std::nullopt : target_meant_by(word);
+    if (!gpu) {
+      words.push_back(std::move(small));
+    } else if (request.target && request.target != gpu) {
+      throw Error({.code = ViolationCode::contradiction,
+                   .field = "words",
+                   .seen = word,
+                   .expected = fmt::format("{}, the requested target, or no GPU", print(*request.target))});
+    } else {
+      request.target = gpu;
+    }
+  }
+  request.words = std::move(words);
+  return request;
+}
+
+/// What to do where no row has the words.
+std::string fix_of(const std::vector<std::string>& words) {
+  const bool is_wmma =
+      std::ranges::any_of(words, [](const std::string& word) { return word == "wmma" || word.starts_with("wmma."); });
+  return is_wmma
+             ? "nvcuda::wmma and wmma.mma are compiled to mma.sync, whose fragments PTX defines: bitmma list mma.sync"
+             : "bitmma list shows all rows";
+}
+
 }  // namespace
 
 bool has_words(const std::vector<std::string>& words, std::string_view name, const std::set<std::string_view>& others) {
@@ -245,17 +280,14 @@ bool has_words(const std::vector<std::string>& words, std::string_view name, con
 
 void require_listed(const std::vector<std::string>& words, bool is_any) {
   if (is_any) return;
-  // The rows name a target as PTX does.
-  const auto gpu = std::ranges::find_if(
-      words, [](const std::string& word) { return !target_named(word) && target_meant_by(word).has_value(); });
-  throw Error(
-      {.field = "words",
-       .seen = fmt::format("{}", fmt::join(words, " ")),
-       .expected = "words of one row: parts of its name, its types, targets or family",
-       .fix = gpu != words.end() ? fmt::format("did you mean --target {}?", *gpu) : "bitmma list shows all rows"});
+  throw Error({.field = "words",
+               .seen = fmt::format("{}", fmt::join(words, " ")),
+               .expected = "words of one row: parts of its name, its types, targets or family",
+               .fix = fix_of(words)});
 }
 
-std::vector<ListedForm> list_of(const ListRequest& request) {
+std::vector<ListedForm> list_of(const ListRequest& unresolved) {
+  const ListRequest request = resolved(unresolved);
   std::vector<ListedForm> listed = listed_forms(request.target);
   std::erase_if(
       listed, [&](const ListedForm& form) { return !has_words(request.words, form.form->name, other_words_of(form)); });
@@ -263,7 +295,8 @@ std::vector<ListedForm> list_of(const ListRequest& request) {
   return listed;
 }
 
-std::vector<std::string> list_mnemonics(const ListRequest& request) {
+std::vector<std::string> list_mnemonics(const ListRequest& unresolved) {
+  const ListRequest request = resolved(unresolved);
   listed_forms(request.target);
   std::vector<std::string> mnemonics;
   for (const Instruction& instruction : all_instructions()) {

@@ -256,7 +256,7 @@ ShownLayout shown_layout(const ScalesRequest& request) {
                                 counted(request.rows, "row"), counted(request.blocks, "block"));
   shown.map.notes = {
       "1  row-major                     byte row * blocks + block",
-      fmt::format("2  image in shared memory        {} bytes in tiles of 128 rows x 4 blocks", image.bytes()),
+      fmt::format("2  image in shared memory        {} bytes: tiles of 128 rows x 4 blocks", image.bytes()),
       "                                 byte 512 * tile + 16 * (row % 32) + 4 * (row / 32 % 4) + block % 4",
       "                                 CuTe of a tile: ((32,4),4):((16,4),1)",
       scales.parts == 1
@@ -264,9 +264,9 @@ ShownLayout shown_layout(const ScalesRequest& request) {
                         "a lane",
                         scales.address.column)
           : "3  two by two: columns of B from N / 2 on go to lanes 64 and up, which .warpx4 cannot do",
-      fmt::format(
-          "4  Tensor Memory                 the {} replicas of a scale, 32 lanes apart; the lines show the first",
-          scales.replicas())};
+      fmt::format("4  Tensor Memory                 the {} replicas of a scale, 32 lanes apart: row r in lanes with "
+                  "lane % 32 = r % 32",
+                  scales.replicas())};
   return shown;
 }
 

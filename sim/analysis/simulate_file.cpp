@@ -134,8 +134,9 @@ SimulationReport describe(const SimulatedFile& simulated, const ShownCase& shown
     const VectorFile &own = simulated.file, &other = *simulated.on_target;
     DescribedCase described = describe_case(other, shown);
     std::ranges::move(described.warnings, std::back_inserter(result.warnings));
-    report = describe_two_targets(std::move(report), std::move(described.report),
-                                  compare_computed(own, other, shown.threads), own.target, other.target);
+    result.targets = compare_computed(own, other, shown.threads);
+    report =
+        describe_two_targets(std::move(report), std::move(described.report), *result.targets, own.target, other.target);
   }
   result.report = std::move(report);
   return result;

@@ -11,6 +11,7 @@
 #include "bitmma/core/text.hpp"
 #include "bitmma/files/file.hpp"
 #include "bitmma/instruction/form.hpp"
+#include "bitmma/instruction/sass.hpp"
 
 namespace bitmma {
 namespace {
@@ -216,6 +217,8 @@ DecodeReport decode(const DecodeRequest& request) {
       if (const auto* idesc = std::get_if<InstructionWord>(&request.type); idesc && idesc->target)
         require_kind_on(*idesc->target, decode_instruction_descriptor(idesc->kind, static_cast<uint32_t>(word.value)));
       words.push_back(word.value);
+    } else if (scan_sass(pasted.text)) {
+      all.append(describe_file("SASS", pasted.text, request.target, request.with_instructions).report);
     } else {
       std::optional<Report> other =
           request.describe_other ? request.describe_other(pasted.text, request.target) : std::nullopt;

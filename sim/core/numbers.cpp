@@ -127,7 +127,7 @@ std::vector<int> parse_indices(std::string_view field, std::string_view text, in
       throw Error({.code = ViolationCode::malformed,
                    .field = std::string(field),
                    .seen = shortened(piece),
-                   .expected = "numbers in 0.." + std::to_string(count - 1) + ", and ranges such as 0..7",
+                   .expected = "numbers in 0.." + std::to_string(count - 1) + ", and rising ranges such as 0..7",
                    .fix = "for example 0..7,96"});
     }
     for (uint64_t number = *first; number <= *last; ++number) numbers.push_back(static_cast<int>(number));

@@ -163,6 +163,8 @@ std::string suggestion_for(std::string_view text) {
   std::vector<std::string> names = row_names(targets);
   for (const GpuNames& row : gpu_names()) names.insert(names.end(), row.names.begin(), row.names.end());
   for (const Architecture& row : architectures) names.emplace_back(row.name);
+  const bool is_old = text.size() == 5 && text.starts_with("sm_") && text[3] >= '1' && text[3] <= '6';
+  if (is_old) return "GPUs before Volta, sm_70, have no tensor cores";
   const std::string meant = nearest(text, names);
   if (!meant.empty()) {
     const std::string target = print(targets_meant_by(meant));

@@ -424,11 +424,14 @@ std::vector<Violation> warnings(const InstructionDescriptor& descriptor, std::op
   }
   const bool is_float = !info(descriptor.kind).has_block_scales && natural_output(descriptor.kind) == Format::f32;
   if (is_float && descriptor.m == 128 && descriptor.n % 16 != 0) {
-    violations.push_back({.field = "n",
-                          .seen = std::to_string(descriptor.n),
-                          .expected = "a multiple of 16 with M = 128, as CUTLASS asserts",
-                          .fix = "Table 39 allows steps of 8 with cta_group::1; no hardware result is published",
-                          .source = "PTX ISA Table 39; CUTLASS, SM100_MMA"});
+    const bool is_asserted_sparse = descriptor.kind == MmaKind::f8f6f4 && descriptor.sparse;
+    violations.push_back(
+        {.field = "n",
+         .seen = std::to_string(descriptor.n),
+         .expected = fmt::format("a multiple of 16 with M = 128{}, as CUTLASS asserts",
+                                 is_asserted_sparse ? "" : " if A is in Tensor Memory"),
+         .fix = "Table 39 allows steps of 8 with cta_group::1; no hardware result is published",
+         .source = "PTX ISA Table 39; CUTLASS of 2026, SM100_MMA_*_TS and SM100_MMA_F8F6F4_SS_SPARSE"});
   }
   if (descriptor.kind == MmaKind::i8 && descriptor.n == 24) {
     violations.push_back({.field = "n",

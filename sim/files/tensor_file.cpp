@@ -53,10 +53,12 @@ struct Source {
   const std::string& path;
   TensorBytes data;  // after the header
 
-  [[noreturn]] void refuse(std::string_view field, std::string_view seen, std::string legal) const {
+  [[noreturn]] void refuse(std::string_view field, std::string_view seen, std::string legal,
+                           std::string fix = {}) const {
     throw Error({.field = fmt::format("{}: {}", path, field),
                  .seen = shortened(seen, 120),
                  .expected = std::move(legal),
+                 .fix = std::move(fix),
                  .source = "safetensors format"});
   }
 };
@@ -222,13 +224,20 @@ class TensorReader {
     if (source_.path.ends_with(".npy") || source_.path.ends_with(".npz"))
       source_.refuse("first bytes", bytes.empty() ? "an empty file" : "neither an array nor an archive",
                      "a file written by numpy.save or numpy.savez");
-    if (bytes.size() < length_bytes)
-      source_.refuse("header length", fmt::format("a file of {} bytes", bytes.size()), "at least 8 bytes");
+    constexpr const char* begins = "the length of a header in 8 bytes, with which a safetensors file begins";
+    if (bytes.size() < length_bytes) {
+      source_.refuse("first bytes", bytes.empty() ? "an empty file" : fmt::format("a file of {} bytes", bytes.size()),
+                     begins);
+    }
     const uint64_t header_bytes = little_endian(bytes, 0, length_bytes);
-    if (header_bytes > bytes.size() - length_bytes || header_bytes > largest_header) {
+    if (header_bytes > largest_header) {
+      source_.refuse("first bytes", fmt::format("{:#018x}", header_bytes), begins,
+                     "the file is of another kind: bitmma reads safetensors, .npy and .npz");
+    }
+    if (header_bytes > bytes.size() - length_bytes) {
       source_.refuse("header length", std::to_string(header_bytes),
-                     fmt::format("at most {}, the number of bytes after it",
-                                 std::min<uint64_t>(bytes.size() - length_bytes, largest_header)));
+                     fmt::format("at most {}, the number of bytes after it", bytes.size() - length_bytes),
+                     "the file is cut: write or copy it again");
     }
     const size_t data = length_bytes + header_bytes;
     source_.data = bytes.part(data, bytes.size() - data);

@@ -449,7 +449,7 @@ Json filled(const Json& fields, std::span<const std::string> match) {
 
 /// A type as kernel names spell it: a letter in nvjet names, a word of CUDA C++ or CUTLASS (which uses PTX's words).
 Format type_word(const std::string& word) {
-  static constexpr std::array<std::pair<std::string_view, Format>, 14> words{{{"h", Format::f16},
+  static constexpr std::array<std::pair<std::string_view, Format>, 15> words{{{"h", Format::f16},
                                                                               {"t", Format::bf16},
                                                                               {"s", Format::f32},
                                                                               {"q", Format::e4m3},
@@ -457,6 +457,7 @@ Format type_word(const std::string& word) {
                                                                               {"o", Format::e2m1},
                                                                               {"__half", Format::f16},
                                                                               {"half", Format::f16},
+                                                                              {"fp16", Format::f16},
                                                                               {"__nv_bfloat16", Format::bf16},
                                                                               {"float", Format::f32},
                                                                               {"double", Format::f64},
@@ -500,23 +501,47 @@ void require_types(std::string_view kernel, const KernelTypes& types, const Gemm
   if (!violations.empty()) throw Error(std::move(violations));
 }
 
+/// Kernels for GPUs before Hopper, and the oldest GPU that runs them.
+struct OlderKernels {
+  std::string_view begin;
+  Target oldest;
+  bool is_default;  // false: cuBLAS also takes them on Hopper, where they were measured
+};
+constexpr auto older_kernels = std::to_array<OlderKernels>({
+    {"volta_", Target::sm_70, true},
+    {"turing_", Target::sm_75, true},
+    {"ampere_", Target::sm_80, true},
+    {"sm86_xmma_", Target::sm_86, true},
+    {"sm80_xmma_", Target::sm_80, false},
+    {"cutlass_70_", Target::sm_70, true},
+    {"cutlass_75_", Target::sm_75, false},
+    {"cutlass_80_", Target::sm_80, false},
+});
+
 /// The GPU of a kernel: the requested one, else the one in its name, else Hopper. A kernel named after an older GPU
 /// also runs on newer ones, as cutlass_80 does on Hopper; kernels of sm90 and later run only on their own GPU. Throws
 /// Error if request and name conflict.
 Target target_of_kernel(const std::string& name, std::optional<Target> requested) {
+  const auto refuse = [&](Target oldest, std::string expected) {
+    throw Error({.code = ViolationCode::contradiction,
+                 .field = "kernel",
+                 .seen = fmt::format("{} on {}", shortened(name), print(*requested)),
+                 .expected = fmt::format("a kernel for {}: this one is for {}{}", print(*requested), print(oldest),
+                                         std::move(expected)),
+                 .fix = "omit the target, or name the kernel's target"});
+  };
+  for (const OlderKernels& row : older_kernels) {
+    if (name.find(row.begin) == std::string::npos) continue;
+    if (requested && info(*requested).chip < info(row.oldest).chip) refuse(row.oldest, " and later");
+    return requested.value_or(row.is_default ? row.oldest : Target::sm_90a);
+  }
   static const NamePattern own("sm_?(9[0-9]|1[0-9][0-9])");
   const std::vector<std::string> match = own.match(name);
   if (match.empty()) return requested.value_or(Target::sm_90a);
   const std::optional<Target> named = target_named("sm_" + match[1] + "a");
   if (!named) return requested.value_or(Target::sm_90a);
   if (!requested) return *named;
-  if (info(*requested).chip != info(*named).chip) {
-    throw Error({.code = ViolationCode::contradiction,
-                 .field = "kernel",
-                 .seen = fmt::format("{} on {}", shortened(name), print(*requested)),
-                 .expected = fmt::format("a kernel for {}: this one is for {}", print(*requested), print(*named)),
-                 .fix = "omit the target, or name the kernel's target"});
-  }
+  if (info(*requested).chip != info(*named).chip) refuse(*named, "");
   return *requested;
 }
 
@@ -553,7 +578,8 @@ Violation unknown_plan(std::string_view name) {
   Violation violation{.code = ViolationCode::unknown_name, .field = "plan", .seen = shortened(name)};
   if (const std::string near = nearest(name, names); !near.empty()) {
     std::ranges::rotate(names, std::ranges::find(names, near));
-    violation.expected = fmt::format("{}, or another of the {} known names", near, names.size());
+    violation.expected = fmt::format("one of the {} known names", names.size());
+    violation.fix = fmt::format("did you mean {}? bitmma.catalogue() and bitmma gemm --help list them", near);
   } else {
     violation.fix = "docs/plans.md lists the plans that each library uses";
   }
@@ -687,8 +713,8 @@ std::vector<GemmPlan> plans_of_kernel_in_environment(std::string_view kernel, co
                  .field = "kernel",
                  .seen = shortened(text),
                  .expected = known ? "a name whose types a pattern of docs/plans.md reads"
-                                   : "a name of cuBLAS's nvjet, cutlass, xmma or gemv kernels that a pattern of "
-                                     "docs/plans.md matches",
+                                   : "a name of cuBLAS's nvjet, cutlass, xmma, gemv, ampere, turing or volta kernels "
+                                     "that a pattern of docs/plans.md matches",
                  .fix = "a search (find_plans) finds the plan from the bits of a recorded D"});
   }
   require_types(text, *types, inputs, output);
@@ -731,14 +757,14 @@ std::vector<GemmPlan> requested_plans(const PlanRequest& request, const GemmInpu
   }
   const bool is_float32 = inputs.a.format() == Format::tf32 || inputs.b.format() == Format::tf32;
   if (request.plan.empty() && is_float32) {
-    throw Error(
-        {.code = ViolationCode::missing_plan,
-         .field = "plan",
-         .seen = "(missing)",
-         .expected =
-             "sgemm (f32 on CUDA cores), xmma-tf32 (rounded to tf32 first, as in cuBLAS) or flat (low bits dropped, as "
-             "in the tf32 instruction): libraries multiply float32 in all three ways, with different bits",
-         .legal = {"sgemm", "xmma-tf32", "flat"}});
+    throw Error({.code = ViolationCode::missing_plan,
+                 .field = "plan",
+                 .seen = "(missing)",
+                 .expected =
+                     "sgemm (f32 on CUDA cores), xmma-tf32 (rounded to tf32 first, ties to even, as in cuBLAS 13), "
+                     "xmma-tf32-rna (ties away from zero, as in cuBLAS 11) or flat (low bits dropped, as in the tf32 "
+                     "instruction): libraries multiply float32 in all four ways, with different bits",
+                 .legal = {"sgemm", "xmma-tf32", "xmma-tf32-rna", "flat"}});
   }
   const std::string_view name = request.plan.empty() ? std::string_view("flat") : request.plan;
   std::vector<GemmPlan> plans = plans_named(name, inputs, request.output, request.options);
@@ -751,6 +777,21 @@ std::vector<GemmPlan> requested_plans(const PlanRequest& request, const GemmInpu
 
 std::vector<GemmPlan> plans_for(const PlanRequest& request, const GemmInputs& inputs) {
   return in_ieee_environment([&] { return requested_plans(request, inputs); });
+}
+
+GemmPlan only_plan(std::vector<GemmPlan> plans) {
+  GemmPlan first = std::move(plans.front());
+  if (plans.size() == 1) return first;
+  const bool has_regions = std::ranges::any_of(plans, [](const GemmPlan& plan) { return !plan.regions.empty(); });
+  if (first.split_k.count == 1 && first.tensor_cores() && !has_regions) {
+    first.evidence["split_k"] = {.note = "one slice: the name does not say whether K is cut"};
+    return first;
+  }
+  throw Error({.code = ViolationCode::missing_argument,
+               .field = "split_k",
+               .seen = "missing",
+               .expected = "the number of slices, which the name does not determine",
+               .fix = "a search in the bits of a recorded D finds it: find_plans(a, b, d), or a file with d"});
 }
 
 GemmPlan on_target(GemmPlan plan, Target target) {

@@ -98,9 +98,10 @@ class InputChecks {
   }
 
  private:
-  void require(bool holds, std::string_view field, std::string seen, std::string expected) {
-    if (!holds)
-      violations_.push_back({.field = std::string(field), .seen = std::move(seen), .expected = std::move(expected)});
+  void require(bool holds, std::string_view field, std::string seen, std::string expected, std::string fix = {}) {
+    if (holds) return;
+    violations_.push_back(
+        {.field = std::string(field), .seen = std::move(seen), .expected = std::move(expected), .fix = std::move(fix)});
   }
 
   void check_a_and_b() {
@@ -117,7 +118,8 @@ class InputChecks {
     }
     require(a.rows() > 0 && b.cols() > 0, "a, b", shape(a) + " and " + shape(b),
             "at least one row of A and one column of B");
-    require(a.cols() == b.rows(), "b", shape(b), fmt::format("{} rows, the number of columns of A", a.cols()));
+    require(a.cols() == b.rows(), "b", shape(b), fmt::format("{} rows, the number of columns of A", a.cols()),
+            a.cols() == b.cols() ? "it has so many columns: transpose it, b.T or the tensor b_t" : "");
   }
 
   void check(const OperandUse& use) {
@@ -155,7 +157,8 @@ class InputChecks {
     if (outside != indices.end())
       require(false, field, std::to_string(*outside), fmt::format("0..{}: {} of the whole product", whole - 1, lines));
     require(indices.empty() || std::ssize(indices) == count, field, std::to_string(indices.size()),
-            fmt::format("{}, as {} has", count, matrix));
+            fmt::format("{}, the number of {} of {}", count, lines, matrix),
+            fmt::format("it tells where the {} of {} are in a larger product", lines, matrix));
   }
 
   const GemmPlan& plan_;

@@ -61,12 +61,18 @@ GemmPlan flat_plan(Target target, Format a, Format b, Format output) {
   for (const TargetInfo& row : targets) {
     if (instruction_for(row.id, a, b)) able += fmt::format("{}{}", able.empty() ? "" : ", ", row.name);
   }
+  std::string fix = "whole products use only some of the types that single instructions multiply";
+  if (!able.empty()) fix = fmt::format("target {} multiplies these", able);
+  else if (a == Format::b1 || b == Format::b1) fix = "convert the bits to int8 or float16, as a library would";
+  else if (a == Format::s32 || b == Format::s32) fix = "tensor cores multiply integers of 8 bits: convert to int8";
+  else if (a != b && (instruction_for(target, a, a) || instruction_for(target, b, b)))
+    fix = fmt::format("convert one matrix: a library multiplies {} by {}, or {} by {}", info(a).name, info(a).name,
+                      info(b).name, info(b).name);
   throw Error({.code = ViolationCode::wrong_type,
                .field = "types",
                .seen = fmt::format("{} x {} on {}", info(a).name, info(b).name, print(target)),
                .expected = legal.empty() ? "a target with an instruction for these types" : legal,
-               .fix = able.empty() ? "whole products use only some of the types that single instructions multiply"
-                                   : fmt::format("target {} multiplies these", able)});
+               .fix = std::move(fix)});
 }
 
 namespace {

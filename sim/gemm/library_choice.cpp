@@ -241,10 +241,12 @@ std::string spaced(std::string library) {
 const ChoiceTable::Call& recorded_of(const LibraryCall& call) {
   if (spaced(call.library) != the_library) refuse("library", call.library, {std::string(the_library)});
   const std::vector<std::string> gpus = all_of(&ChoiceTable::Call::gpu);
-  if (std::ranges::find(gpus, call.gpu) == gpus.end())
-    refuse("gpu", call.gpu.empty() ? "(missing)" : call.gpu, gpus,
-           "choices were recorded on these GPUs only, and another GPU takes other kernels: profile the call there, and "
-           "name its `kernel`");
+  if (std::ranges::find(gpus, call.gpu) == gpus.end()) {
+    refuse(
+        "gpu", call.gpu.empty() ? "(missing)" : call.gpu, gpus,
+        "the choices on other GPUs were not recorded: gemm takes the name of the kernel that a profiler prints, or a "
+        "plan");
+  }
   if (call.m < 1 || call.n < 1 || call.k < 1) {
     throw Error({.field = "m, n, k",
                  .seen = fmt::format("{} x {} x {}", call.m, call.n, call.k),
@@ -274,7 +276,7 @@ LibraryChoice library_choice(const LibraryCall& call) {
   Chosen choice = in_ieee_environment([&] { return chosen(recorded, call); });
   const HitRate::Count rate = hit_rate(recorded.kind, call, choice);
   return {.kernel = choice.kernel->names,
-          .slices = choice.kernel->slices,
+          .slices = std::max(1, choice.kernel->slices),
           .d = output_of(call),
           .exact = choice.m == call.m && choice.n == call.n && choice.k == call.k && choice.gpu == call.gpu,
           .m = choice.m,
@@ -401,7 +403,7 @@ GemmPlan plan_of_choice(const LibraryChoice& choice, const GemmInputs& inputs) {
   const auto refused = [&](std::string why) {
     return Error({.code = ViolationCode::unknown_kernel,
                   .field = "kernel",
-                  .seen = fmt::format("{}, {}", choice.kernel, counted(std::max(1, choice.slices), "slice")),
+                  .seen = fmt::format("{}, {}", choice.kernel, counted(choice.slices, "slice")),
                   .expected = fmt::format("a kernel whose plan is known: {} takes this one, but {}", choice.library,
                                           std::move(why)),
                   .fix = "a search (find_plans) looks for the plan in recorded bits"});
@@ -413,7 +415,7 @@ GemmPlan plan_of_choice(const LibraryChoice& choice, const GemmInputs& inputs) {
   if (kernel.starts_with("sm80_xmma_gemm_f32f32_f32f32_f32") && choice.slices > 1) kernel += " + execute_split_k";
   try {
     std::vector<GemmPlan> plans =
-        plans_of_kernel(kernel, inputs, choice.d, {.split_count = has_segments ? 0 : std::max(1, choice.slices)});
+        plans_of_kernel(kernel, inputs, choice.d, {.split_count = has_segments ? 0 : choice.slices});
     const auto is_first = [&](const GemmPlan& plan) { return plan == plans.front(); };
     if (in_ieee_environment([&] { return std::ranges::all_of(plans, is_first); })) return std::move(plans.front());
   } catch (const Error& error) {

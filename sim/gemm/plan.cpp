@@ -130,7 +130,15 @@ Json parse_plan_json(std::string_view text) {
   std::string repeated;
   Json json = parse_json(text, 64, &repeated);
   if (!repeated.empty()) refuse(shortened(printable(repeated)), "given twice", "unique keys");
-  if (json.is_discarded()) refuse("JSON", shortened(printable(text)), "one JSON object, nested less than 64 deep");
+  if (json.is_discarded()) {
+    std::string expected = "one JSON object, nested less than 64 deep";
+    try {
+      static_cast<void>(Json::parse(text));
+    } catch (const Json::parse_error& error) {
+      expected += fmt::format("; the text is no JSON at character {}", error.byte);
+    }
+    refuse("JSON", shortened(printable(text)), std::move(expected));
+  }
   return json;
 }
 

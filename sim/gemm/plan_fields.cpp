@@ -248,7 +248,10 @@ void read_field(const SpecialPlanField<Owner>& row, Owner& owner, const JsonRead
 /// Throws Error for a key that is not one of the rows.
 void require_known(const JsonReader& json, const std::vector<std::string_view>& names) {
   for (const auto& [key, value] : json.json().items()) {
-    if (std::ranges::find(names, key) == names.end()) json.refuse(key, "a field of plans; docs/plans.md lists them");
+    if (std::ranges::find(names, key) != names.end()) continue;
+    const std::string near = nearest(key, std::vector<std::string>(names.begin(), names.end()));
+    json.refuse(key, near.empty() ? "a field of plans; docs/plans.md lists them"
+                                  : fmt::format("a field of plans; did you mean {}?", near));
   }
 }
 

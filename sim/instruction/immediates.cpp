@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "bitmma/instruction/immediates.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <array>
 
 #include "bitmma/core/text.hpp"
 #include "bitmma/instruction/statement.hpp"
@@ -75,10 +79,17 @@ Instruction with_immediate(const Instruction& instruction, std::string_view name
   const std::vector<ImmediateInfo> all = all_immediates();
   const auto row = std::ranges::find(all, name, &ImmediateInfo::name);
   if (row == all.end()) {
-    throw Error({.code = ViolationCode::unknown_name,
-                 .field = "immediate",
-                 .seen = shortened(name),
-                 .expected = "a name that PTX or bitmma knows"});
+    std::vector<std::string_view> names;
+    for (const ImmediateInfo& immediate : immediates_of(instruction)) names.push_back(immediate.name);
+    constexpr auto shapes_and_types = std::to_array<std::string_view>({"m", "n", "k", "a", "b", "c", "d"});
+    const bool is_shape = std::ranges::find(shapes_and_types, name) != shapes_and_types.end();
+    throw Error(
+        {.code = ViolationCode::unknown_name,
+         .field = "immediate",
+         .seen = shortened(name),
+         .expected =
+             names.empty() ? "absent" : fmt::format("{}, which {} has", fmt::join(names, ", "), print(instruction)),
+         .fix = is_shape ? "functions that make an instruction take its shape and types: tcgen05(m=128, ...)" : ""});
   }
   if (value == row->default_value) return changed;
   throw Error({.code = ViolationCode::no_effect,

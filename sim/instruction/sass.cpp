@@ -119,6 +119,18 @@ SassInstruction read(std::string_view opcode, const SassInfo& info, size_t line)
   return instruction;
 }
 
+/// The opcode that the text begins with, after a guard; empty if it begins with none.
+std::string_view opcode_in(std::string_view text) {
+  const auto skip_spaces = [&] { text.remove_prefix(std::min(text.find_first_not_of(" \t{"), text.size())); };
+  skip_spaces();
+  if (text.starts_with('@')) {
+    text.remove_prefix(std::min(text.find_first_of(" \t"), text.size()));
+    skip_spaces();
+  }
+  const std::string_view opcode(text.begin(), std::ranges::find_if_not(text, is_opcode));
+  return !opcode.empty() && opcode[0] >= 'A' && opcode[0] <= 'Z' ? opcode : std::string_view{};
+}
+
 /// The opcode after "/*0a10*/", without a guard; empty if the line has no instruction.
 std::string_view opcode_of(std::string_view line) {
   const size_t begin = line.find("/*"), end = line.find("*/");
@@ -126,16 +138,7 @@ std::string_view opcode_of(std::string_view line) {
   const std::string_view address = line.substr(begin + 2, end - begin - 2);
   if (line.find_first_not_of(" \t") != begin || address.find_first_not_of("0123456789abcdef") != std::string_view::npos)
     return {};
-  std::string_view rest = line.substr(end + 2);
-  const auto skip_spaces = [&] { rest.remove_prefix(std::min(rest.find_first_not_of(" \t{"), rest.size())); };
-  skip_spaces();
-  if (rest.starts_with('@')) {
-    rest.remove_prefix(std::min(rest.find_first_of(" \t"), rest.size()));
-    skip_spaces();
-  }
-  const auto stop = std::ranges::find_if_not(rest, is_opcode);
-  const std::string_view opcode(rest.begin(), stop);
-  return !opcode.empty() && opcode[0] >= 'A' && opcode[0] <= 'Z' ? opcode : std::string_view{};
+  return opcode_in(line.substr(end + 2));
 }
 
 /// "arch = sm_90a" from cuobjdump, ".target sm_90a" from nvdisasm.
@@ -149,20 +152,33 @@ std::string arch_in(std::string_view line) {
   return "";
 }
 
-}  // namespace
-
-std::span<const SassInfo> sass_instructions() { return sass_rows; }
-
-std::optional<SassListing> scan_sass(std::string_view text) {
+/// `opcode_of_line` gives the opcode of a line, or nothing.
+SassListing read_lines(std::string_view text, std::string_view (*opcode_of_line)(std::string_view)) {
   SassListing listing;
   for (size_t line = 1; !text.empty(); ++line) {
     const std::string_view text_line = text.substr(0, text.find('\n'));
     text.remove_prefix(std::min(text_line.size() + 1, text.size()));
     if (listing.arch.empty()) listing.arch = arch_in(text_line);
-    const std::string_view opcode = opcode_of(text_line);
+    const std::string_view opcode = opcode_of_line(text_line);
     if (opcode.empty()) continue;
     ++listing.instructions;
     if (const SassInfo* info = row_of(opcode)) listing.matrix_instructions.push_back(read(opcode, *info, line));
+  }
+  return listing;
+}
+
+}  // namespace
+
+std::span<const SassInfo> sass_instructions() { return sass_rows; }
+const SassInfo* find_sass(std::string_view opcode) { return row_of(opcode); }
+
+std::optional<SassListing> scan_sass(std::string_view text) {
+  SassListing listing = read_lines(text, opcode_of);
+  if (listing.instructions == 0) {
+    listing = read_lines(text, [](std::string_view line) {
+      const std::string_view opcode = opcode_in(line);
+      return row_of(opcode) ? opcode : std::string_view{};
+    });
   }
   if (listing.instructions == 0) return std::nullopt;
   return listing;

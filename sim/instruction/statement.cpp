@@ -4,11 +4,15 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
+#include <cctype>
 
 #include "bitmma/core/error.hpp"
+#include "bitmma/core/text.hpp"
 #include "bitmma/instruction/form.hpp"
 #include "bitmma/instruction/ptx_file.hpp"
+#include "bitmma/instruction/sass.hpp"
 #include "bitmma/instruction/support_instruction.hpp"
 #include "family.hpp"
 #include "text/syntax.hpp"
@@ -49,14 +53,33 @@ const Grammar& find_grammar(std::string_view mnemonic) {
   }
   if (match) return *match;
   const Instruction example = Wgmma{};
+  std::string small(mnemonic);
+  std::ranges::transform(small, small.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  for (const Grammar* grammar : grammars) {
+    if (small == mnemonic || grammar->head != small.substr(0, word.size())) continue;
+    throw Error({.code = ViolationCode::unknown_name,
+                 .field = "instruction",
+                 .seen = syntax::shown(word),
+                 .expected = fmt::format("{}: PTX's mnemonics have small letters", grammar->head),
+                 .fix = fmt::format("write {}", shortened(small))});
+  }
   // Suggests the instruction for a word of another API or a shape.
+  if (const SassInfo* sass = find_sass(word)) {
+    throw Error(
+        {.code = ViolationCode::unknown_name,
+         .field = "instruction",
+         .seen = syntax::shown(word),
+         .expected = fmt::format("a PTX mnemonic: this is an opcode of SASS, to which ptxas compiles {}", sass->ptx),
+         .fix = "bitmma decode describes lines of SASS"});
+  }
   if (word == "wmma") {
     throw Error({.code = ViolationCode::unknown_name,
                  .field = "instruction",
                  .seen = syntax::shown(word),
-                 .expected = "mma.sync: PTX does not define the fragments of wmma",
-                 .fix = "write " + syntax::mma_sync_grammar.form(MmaSync{}),
-                 .source = "PTX ISA 9.7.14.4"});
+                 .expected = "mma.sync, of which a wmma consists: m16n16k16 is two m16n8k16 along n",
+                 .fix = "write " + syntax::mma_sync_grammar.form(MmaSync{}) +
+                        "; bitmma decode describes a wmma, and bitmma run executes kernels with it",
+                 .source = "docs/kernel_semantics.md"});
   }
   if (const bool is_wgmma = word.starts_with("m64n");
       is_wgmma || word.starts_with("m16n8k") || word.starts_with("m8n8k")) {

@@ -477,6 +477,8 @@ constexpr uint64_t address_in(int rank, uint64_t address) {
 void complete_copies(Warp& warp, size_t groups_left);
 
 [[noreturn]] void fault(ViolationCode code, int lane, std::string seen, std::string expected, std::string fix = {});
+/// The fault of an .aligned instruction that only the lanes of `mask` execute.
+[[noreturn]] void fault_of_lanes(const Warp& warp, Mask mask);
 
 /// "thread (3, 0, 0)".
 std::string print_block(const Cta& cta);

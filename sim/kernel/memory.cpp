@@ -306,6 +306,20 @@ void fault(ViolationCode code, int lane, std::string seen, std::string expected,
       .code = code, .lane = lane, .seen = std::move(seen), .expected = std::move(expected), .fix = std::move(fix)};
 }
 
+void fault_of_lanes(const Warp& warp, Mask mask) {
+  const std::string expected = "all 32 lanes, as .aligned requires";
+  const auto& block = warp.cta->launch->block;
+  const int64_t threads = int64_t{block[0]} * block[1] * block[2],
+                threads_of_warp = std::min<int64_t>(lanes, threads - int64_t{warp.index} * lanes);
+  const Mask existing = static_cast<Mask>(low_mask(static_cast<int>(threads_of_warp))), missing = existing & ~mask;
+  if (missing == 0) {
+    fault(ViolationCode::undefined_by_ptx, 0, fmt::format("a warp of {}: the block has {}", threads_of_warp, threads),
+          expected,
+          fmt::format("launch a multiple of 32 threads, such as a block of {}", (threads + lanes - 1) / lanes * lanes));
+  }
+  fault(ViolationCode::undefined_by_ptx, __builtin_ctz(missing), "a lane that is missing", expected);
+}
+
 Cta* owner_of(Cluster& cluster, const uint8_t* byte) {
   for (Cta& cta : cluster.ctas) {
     if (byte >= cta.shared.data() && byte < cta.shared.data() + cta.shared.size()) return &cta;

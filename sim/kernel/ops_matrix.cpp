@@ -78,9 +78,7 @@ void mark_matrices(Warp& warp, const Op& op, const BitsOf& bits_of) {
 
 void move_matrices(Warp& warp, const Op& op, Mask mask) {
   const auto& details = *static_cast<const MatrixMoveDetails*>(op.details);
-  if (mask != all_lanes)
-    fault(ViolationCode::undefined_by_ptx, __builtin_ctz(mask), "some lanes of the warp",
-          "all 32 lanes, as .aligned requires");
+  if (mask != all_lanes) fault_of_lanes(warp, mask);
   const int rows = 8 * details.move.count;
   const auto with_rows = static_cast<Mask>(low_mask(rows));
   MatrixRows data;
@@ -184,9 +182,7 @@ std::array<uint8_t, row_elements> unpacked(Packing packing, const uint8_t* row) 
 
 void move_byte_matrices(Warp& warp, const Op& op, Mask mask) {
   const auto& details = *static_cast<const ByteMatrixDetails*>(op.details);
-  if (mask != all_lanes)
-    fault(ViolationCode::undefined_by_ptx, __builtin_ctz(mask), "some lanes of the warp",
-          "all 32 lanes, as .aligned requires");
+  if (mask != all_lanes) fault_of_lanes(warp, mask);
   const int rows = details.count * details.rows;
   std::array<std::array<uint8_t, row_elements>, lanes> memory{};
   const auto for_each_byte = [&](const auto& body) {
@@ -432,9 +428,7 @@ void set_registers(State& state, const MmaDetails::Registers& registers, std::sp
 /// Computes the product of a warp, or of the four warps of a warpgroup.
 void run_mma(Warp& warp, const Op& op, Mask mask) {
   const auto& details = *static_cast<const MmaDetails*>(op.details);
-  if (mask != all_lanes)
-    fault(ViolationCode::undefined_by_ptx, mask == 0 ? 0 : __builtin_ctz(~mask), "a lane that is missing",
-          "all 32 lanes, as .aligned requires");
+  if (mask != all_lanes) fault_of_lanes(warp, mask);
   Cta& cta = *warp.cta;
   const size_t first = static_cast<size_t>(warp.index) / details.warps * details.warps;
   const std::span<Warp> warps = std::span(cta.warps).subspan(first, details.warps);

@@ -147,9 +147,7 @@ void run_issued(Warp& warp, const Op& op, Mask mask) {
 /// ld and st: each warp accesses its quarter of the lanes.
 void run_move(Warp& warp, const Op& op, Mask mask) {
   const auto& details = *static_cast<const Tcgen05Details*>(op.details);
-  if (mask != all_lanes)
-    fault(ViolationCode::undefined_by_ptx, mask == 0 ? 0 : __builtin_ctz(~mask), "a lane that is missing",
-          "all 32 lanes, as .aligned requires");
+  if (mask != all_lanes) fault_of_lanes(warp, mask);
   TensorMemory& memory = *warp.cta->tensor_memory;
   const bitmma::Instruction instruction = prepare(warp, details, 0);
   const size_t count = details.registers.size();

@@ -135,15 +135,9 @@ void for_each_element(Warp& warp, const WmmaAccess& access, const Body& body) {
   }
 }
 
-void require_whole_warp(Mask mask) {
-  if (mask != all_lanes)
-    fault(ViolationCode::undefined_by_ptx, mask == 0 ? 0 : __builtin_ctz(~mask), "a lane that is missing",
-          "all 32 lanes, as .aligned requires");
-}
-
 void run_wmma_access(Warp& warp, const Op& op, Mask mask) {
   const auto& access = *static_cast<const WmmaAccess*>(op.details);
-  require_whole_warp(mask);
+  if (mask != all_lanes) fault_of_lanes(warp, mask);
   const auto word_of = [&](int lane, int reg) {
     const uint32_t slot = access.slots[static_cast<size_t>(reg)];
     return access.bits == 64 ? reinterpret_cast<uint8_t*>(warp.lanes_of<uint64_t>(slot) + lane)
@@ -275,7 +269,7 @@ void move_words(Warp& warp, std::span<const uint32_t> slots, bool wide, uint32_t
 
 void run_wmma(Warp& warp, const Op& op, Mask mask) {
   const auto& product = *static_cast<const WmmaProduct*>(op.details);
-  require_whole_warp(mask);
+  if (mask != all_lanes) fault_of_lanes(warp, mask);
   constexpr size_t most_words = 32 * 8;
   std::array<uint32_t, most_words> a, b, c, d;
   const auto part = [](const std::vector<uint32_t>& slots, int first, int count) {

@@ -137,7 +137,19 @@ class PtxParser {
     take();
     return true;
   }
+  /// CUDA C++ has these words, and no directive of PTX.
+  bool is_cuda() const {
+    const auto has = [&](std::string_view word) { return text_.find(word) != std::string_view::npos; };
+    return !has(".entry") && !has(".func") && (has("__global__") || has("__device__") || has("#include"));
+  }
   [[noreturn]] void refuse(const Token& token, std::string expected) const {
+    if (is_cuda()) {
+      throw Error({.code = ViolationCode::unusable_file,
+                   .field = "PTX",
+                   .seen = "CUDA C++",
+                   .expected = "a PTX module",
+                   .fix = "nvcc -ptx makes one, and nvcc's own programs run with bitmma exec"});
+    }
     throw Error({.code = ViolationCode::unusable_file,
                  .field = fmt::format("PTX line {}", token.line),
                  .seen = token.kind == Token::Kind::end ? "the end of the text" : shortened(printable(token.spelling)),

@@ -36,11 +36,13 @@ class CuteReader {
 
   [[noreturn]] void refuse(std::string legal) const {
     const std::string_view rest = text_.substr(std::min(at_, text_.size()));
+    const bool lacks_brackets = rest.starts_with(',') && legal == "':'";
     throw Error({.code = ViolationCode::malformed,
                  .field = fmt::format("CuTe layout, character {}", at_ + 1),
-                 .seen = rest.empty() ? "(the end)" : shortened(rest, 20),
+                 .seen = rest.empty() ? "the end of the text" : fmt::format("'{}'", shortened(rest, 20)),
                  .expected = std::move(legal),
-                 .fix = "for example Swizzle<3,4,3> o ((8,8),(8,2)):((64,512),(1,8))"});
+                 .fix = lacks_brackets ? "write brackets around several extents: (8,2):(2,1)"
+                                       : "for example Swizzle<3,4,3> o ((8,8),(8,2)):((64,512),(1,8))"});
   }
   void skip_spaces() {
     while (at_ < text_.size() && text_[at_] == ' ') ++at_;
@@ -52,7 +54,7 @@ class CuteReader {
     return true;
   }
   void expect(std::string_view word) {
-    if (!take(word)) refuse(std::string(word));
+    if (!take(word)) refuse(fmt::format("'{}'", word));
   }
   /// Takes the first of `words` that the text here begins with.
   bool take_any(std::initializer_list<std::string_view> words) {

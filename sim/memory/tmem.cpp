@@ -276,10 +276,12 @@ void require_legal(const LdSt& move) {
 LdSt ldst_of(std::string_view shape, int num, bool pack_16b, int split_columns) {
   const auto row = std::ranges::find(ldst_shapes, shape, &LdStInfo::name);
   if (row == ldst_shapes.end()) {
-    throw Error({.code = ViolationCode::unknown_name,
-                 .field = "shape",
-                 .seen = std::string(shape),
-                 .legal = row_names(ldst_shapes)});
+    throw Error(
+        {.code = ViolationCode::unknown_name,
+         .field = "shape",
+         .seen = std::string(shape),
+         .legal = row_names(ldst_shapes),
+         .fix = shape.find(".x") == std::string_view::npos ? "" : "the number after .x is another argument, num"});
   }
   LdSt move{.shape = row->id, .num = num, .pack_16b = pack_16b, .split_columns = split_columns};
   require_legal(move);

@@ -25,7 +25,7 @@ const test::BadRequests bad_requests({
     {"decode wgmma.mma_asnyc.sync.aligned.m64n32k16.f32.f16.f16", malformed, "instruction"},
     {"decode 'tcgen05.wait::foo.sync.aligned;'", malformed, "instruction"},
     {"decode 'tcgen05.dealoc.cta_group::1.sync.aligned.b32 r0, 32;'", malformed, "instruction"},
-    {"decode wmma", malformed, "instruction"},
+    {"decode WGMMA.mma_async", malformed, "instruction"},
     {"decode main.cu", not_found, "file"},
     {"decode sub/none", not_found, "file"},
     {"decode $GOLDEN", unusable_file, "$SOURCE/data/golden/sm_90a/misc/misc_f32_f16_f16_sat0_sd0.safetensors"},
@@ -242,6 +242,14 @@ TEST_CASE("decode reads words as they are pasted, and says how where that is not
   CHECK_THAT(run({"decode", "-2013133696", "--kind", "mxf4nvf4"}).out, ContainsSubstring("a signed number of 32 bits"));
   CHECK(nlohmann::json::parse(run({"decode", "0x0810001000000000", "--kind", "f16", "--json"}).out)["read_as"] ==
         "the upper half of a 64-bit word");
+}
+
+TEST_CASE("decode takes a line of SASS, also where the shell has split it, and a wmma") {
+  const std::string whole = run({"decode", "HMMA.16816.F32 R4, R8, R10, R4 ;"}).out;
+  CHECK_THAT(whole, ContainsSubstring("m16n8k16") && ContainsSubstring("mma.sync"));
+  CHECK(run({"decode", "HMMA.16816.F32", "R4,", "R8,", "R10,", "R4"}).out == whole);
+  CHECK_THAT(run({"decode", "wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32"}).out,
+             ContainsSubstring("two m16n8k16 along n"));
 }
 
 TEST_CASE("decode compares two descriptors field by field") {

@@ -27,7 +27,8 @@ const test::BadRequests bad_requests({
     {"list --matrix --wide", not_together, "--matrix"},
     {"list wgmma e2m1", illegal_value, "words"},
     {"list --mnemonics sm_60", illegal_value, "words"},
-    {"list h100", illegal_value, "words"},
+    {"list h100 --target sm_80", contradiction, "words"},
+    {"list wmma", illegal_value, "words"},
 });
 
 /// Under sanitizers lists are asked for a GPU without tcgen05.mma, whose forms take most of the time.
@@ -175,6 +176,11 @@ TEST_CASE("every target, type, K and scale that list promises exists, and golden
     }
   }
   CHECK(promises > 3000);
+}
+
+TEST_CASE("list takes a GPU by its name, and words in any case") {
+  CHECK(run({"list", "h100", "WGMMA"}).out == run({"list", "wgmma", "--target", "sm_90a"}).out);
+  CHECK(run({"list", "RTX 5090", "--mnemonics"}).out == run({"list", "--mnemonics", "--target", "sm_120a"}).out);
 }
 
 TEST_CASE("list with words shows the rows that have all of them") {

@@ -1,6 +1,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "bitmma/files/file.hpp"
 #include "bitmma/files/golden.hpp"
 #include "bitmma/files/tensor_file.hpp"
 #include "run.hpp"
@@ -71,6 +72,12 @@ TEST_CASE("simulate writes several files into a folder") {
   const std::vector<std::string> files = test::golden_files();
   CHECK(run({"simulate", files[0], files[1], "-o", folder.path("out")}).code == 0);
   CHECK(run({"verify", folder.path("out")}).code == 0);
+  // A file that cannot be read is named; the others are computed.
+  write_whole(folder.path("cut.safetensors"), [](std::ostream& out) { out << "no tensors"; });
+  const Outcome some = run({"simulate", folder.path("cut.safetensors"), files[0]});
+  CHECK(some.code == 2);
+  CHECK(some.violations.size() == 1);
+  CHECK_THAT(some.out, ContainsSubstring("D "));
 }
 
 TEST_CASE("simulate names the target, and shows another one than the file says beside it") {
@@ -92,6 +99,11 @@ TEST_CASE("simulate names the target, and shows another one than the file says b
   CHECK_THAT(both.out, ContainsSubstring("target: sm_103a\n") && ContainsSubstring("target: sm_100a\n") &&
                            ContainsSubstring("match the recorded D") &&
                            ContainsSubstring("outputs differ between sm_103a and sm_100a"));
+  const std::string hopper = folder.path("hopper.safetensors");
+  REQUIRE(run({"golden", "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", "--cases", "20", "-o", hopper}).code ==
+          0);
+  CHECK(run({"simulate", hopper, "--target", "sm_80"}).code == 1);
+  CHECK(run({"simulate", hopper, "--target", "sm_80", "-o", folder.path("ampere.safetensors")}).code == 0);
   // A file that does not say its target is of the one asked for.
   TensorFile file = read_tensor_file(path);
   file.erase_metadata("target");
@@ -143,6 +155,14 @@ TEST_CASE("simulate takes arrays of NumPy: one archive, or a file for each matri
                               "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"});
   CHECK(arrays.code == 0);
   CHECK(arrays.out == archive.out);
+  // Of other names, the first is A, the second B, the third C.
+  const test::TemporaryFolder folder;
+  for (const auto& [from, to] : {std::pair("a.npy", "left.npy"), std::pair("b.npy", "right.npy")})
+    std::filesystem::copy_file(numpy(from), folder.path(to));
+  const Outcome named = run({"simulate", folder.path("left.npy"), folder.path("right.npy"), numpy("c.npy"), "--hex",
+                             "--instruction", "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"});
+  CHECK(named.code == 0);
+  CHECK(named.out == archive.out);
 }
 
 TEST_CASE("simulate computes a K loop over one tile and writes every step") {

@@ -31,10 +31,10 @@ TEST_CASE("hostile tensor files are refused with the file and the field, and nev
   };
   const std::string big(200, '[');
   for (const Row& row : {
-           Row{"", {illegal_value, "$FOLDER/bad.safetensors: header length"}},
-           Row{"1234567", {illegal_value, "$FOLDER/bad.safetensors: header length"}},
+           Row{"", {illegal_value, "$FOLDER/bad.safetensors: first bytes"}},
+           Row{"1234567", {illegal_value, "$FOLDER/bad.safetensors: first bytes"}},
            Row{std::string("\xff\xff\xff\xff\xff\xff\xff\xff", 8),
-               {illegal_value, "$FOLDER/bad.safetensors: header length"}},
+               {illegal_value, "$FOLDER/bad.safetensors: first bytes"}},
            Row{std::string("\x10\0\0\0\0\0\0\0{}", 10), {illegal_value, "$FOLDER/bad.safetensors: header length"}},
            Row{with_header("not json"), {illegal_value, "$FOLDER/bad.safetensors: header"}},
            Row{with_header("[]"), {illegal_value, "$FOLDER/bad.safetensors: header"}},

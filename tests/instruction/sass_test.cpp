@@ -37,6 +37,15 @@ TEST_CASE("a listing of SASS: guards, encodings and brackets are passed over, sh
   CHECK((instructions[7].opcode == "UTCHMMA.2CTA" && instructions[7].info->name == "UTCHMMA"));
 }
 
+TEST_CASE("lines of SASS without addresses are a listing too") {
+  const auto listing = scan_sass("  @P0 HMMA.16816.F32 R4, R8, R10, R4 ;\n  IADD3 R1, R1, 0x1, RZ ;\n");
+  REQUIRE(listing);
+  REQUIRE(listing->matrix_instructions.size() == 1);
+  CHECK(listing->matrix_instructions[0].shape == "m16n8k16");
+  CHECK(find_sass("HMMA.16816.F32")->ptx == "mma.sync");
+  CHECK(find_sass("hmma") == nullptr);
+}
+
 TEST_CASE("what is no listing is none, and no name stands twice in the table") {
   CHECK_FALSE(scan_sass(""));
   CHECK_FALSE(scan_sass("wgmma.fence.sync.aligned; /* HGMMA */\n// /*0000*/ HGMMA.64x8x16.F32 R0 ;\n"));

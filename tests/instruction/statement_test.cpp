@@ -177,6 +177,9 @@ TEST_CASE("a mnemonic that is not one is told by name what is wrong") {
   for (const auto& [text, refusal] : std::vector<std::pair<std::string, test::Refusal>>{
            {"", {unknown_name, "instruction"}},
            {"dp4a.u32", {unknown_name, "instruction"}},
+           {"WGMMA.MMA_ASYNC.SYNC.ALIGNED.M64N8K16.F32.F16.F16", {unknown_name, "instruction"}},
+           {"HMMA.16816.F32", {unknown_name, "instruction"}},
+           {"wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32", {unknown_name, "instruction"}},
            {"wgmma", {malformed, "instruction"}},
            {"wgmma.mma_async.aligned.m64n8k16.f32.f16.f16", {malformed, "qualifier"}},
            {w + "f32.f16.f16", {malformed, "shape"}},

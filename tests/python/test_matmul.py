@@ -40,6 +40,28 @@ def test_the_choice_is_the_kernel_of_every_recorded_call(recorded_calls):
     assert len(others) < 20
 
 
+def test_a_stack_by_one_matrix_is_one_product_of_all_rows():
+    """As torch.matmul folds it; torch.bmm, vectors and a bias of two axes are refused by their names."""
+    r = np.random.default_rng(0)
+    a, w = (r.standard_normal(shape).astype(np.float16) for shape in ((2, 8, 4096), (4096, 4096)))
+    bias = np.ones(4096, np.float16)
+    d = bitmma.matmul(a, w.T, bias, target="H100", threads=0)
+    assert d.shape == (2, 8, 4096)
+    assert same_bits(d.reshape(16, -1), bitmma.matmul(a.reshape(16, -1), w.T, bias, target="H100", threads=0))
+    for operands, field in [
+        ((np.concatenate([a, a], 1)[:, :8], w.T), "a"),  # its rows are not evenly spaced
+        ((a, np.stack([w.T, w.T])), "b"),
+        ((a[0, 0], w.T), "a"),
+        ((a[0], w[0]), "b"),
+        ((a[0], w.T, np.ones((8, 4096), np.float16)), "bias"),
+        ((a[0], w.T.astype(ml_dtypes.bfloat16)), "b"),
+        ((a[0].astype(np.int8), w.T.astype(np.int8)), "a"),
+    ]:
+        with pytest.raises(bitmma.Error) as refused:
+            bitmma.matmul(*operands, target="H100")
+        assert refused.value.violations[0].field == field
+
+
 def test_layout_types_and_bias_decide():
     a, w = np.ones((16, 4096), ml_dtypes.bfloat16), np.ones((4096, 4096), ml_dtypes.bfloat16)
     bias = np.ones(4096, ml_dtypes.bfloat16)
@@ -127,7 +149,7 @@ def test_types_that_pytorch_refuses_are_refused():
             ),
             "bias",
         ),
-        (lambda: bitmma.matmul(a, w.T.astype(ml_dtypes.bfloat16), target="H100"), "types"),
+        (lambda: bitmma.matmul(a, w.T.astype(ml_dtypes.bfloat16), target="H100"), "b"),
         (
             lambda: bitmma.matmul(e4m3[0], e4m3[1].T, target="H100", scale_a=scale.astype(np.float16), scale_b=scale),
             "scale_a",
@@ -156,7 +178,7 @@ def test_types_that_pytorch_refuses_are_refused():
 
 def test_batches_and_shapes_are_refused():
     a, w = np.ones((16, 64), ml_dtypes.bfloat16), np.ones((64, 64), ml_dtypes.bfloat16)
-    for wrong, field in [((np.stack([a, a]), w), "a"), ((a, w[:32]), "b")]:
+    for wrong, field in [((a, np.stack([w, w])), "b"), ((a, w[:32]), "b")]:
         with pytest.raises(bitmma.Error) as error:
             bitmma.matmul(*wrong, target="H100")
         assert error.value.violations[0].field == field

@@ -247,6 +247,16 @@ def test_explain_refuses_what_does_not_fit(arguments, field):
     (lambda x: operators.attention(x[..., :7], x[..., :7], x[..., :7]), "head_size"),
     (lambda x: operators.softmax(np.zeros((2, 0), np.float32)), "x"),
     (lambda x: operators.softmax(x, dtype=np.float64), "dtype"),
+    (lambda x: operators.softmax(np.ones((2, 3), np.int64)), "x"),
+    (lambda x: operators.mean(np.ones((2, 3), np.int64)), "x"),
+    (lambda x: operators.elementwise("exp", np.ones(3, np.int64)), "x"),
+    (lambda x: operators.sum(np.ones((2, 3), np.int64), 2), "dim"),
+    (lambda x: operators.sum(np.ones((2, 3), np.int64), (0, -2)), "dim"),
+    (lambda x: operators.sum(np.ones((2, 3), np.int64), dtype=np.float32), "dtype"),
+    (lambda x: operators.sum(np.ones((2, 3), np.int64), rows=[0, 1]), "x"),
+    (lambda x: operators.argmax(np.ones((2, 3), bool)), "x"),
+    (lambda x: operators.argmax(np.ones((2, 3), np.int8), (0,)), "dim"),
+    (lambda x: operators.amax(np.ones((2, 0), np.int8)), "x"),
     (lambda x: operators.layer_norm(x, x[0, 0]), "weight"),
     (lambda x: operators.layer_norm(np.zeros((1, 4), np.float32), None, np.zeros(5, np.float32)), "bias"),
     (lambda x: operators.sum(x, dim=0), "dim"),
@@ -285,3 +295,19 @@ def test_what_does_not_fit_is_refused(call, field):
     with pytest.raises(bitmma.Error) as error:
         call(np.ones((1, 2, 3, 8), np.float16))
     assert error.value.violations[0].field == field
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.int32, np.int16, np.int8, np.uint8, bool])
+@pytest.mark.parametrize("dim", [None, 0, -1, (0, 2)])
+def test_whole_numbers_are_reduced_as_in_torch(dtype, dim):
+    """Sums are int64, maxima have the type of x, indices are int64 and the first of equal numbers."""
+    x = np.random.default_rng(0).integers(0, 3, (2, 3, 4)).astype(dtype)
+    for keepdim in (False, True):
+        total = operators.sum(x, dim, keepdim)
+        assert total.dtype == np.int64
+        assert np.array_equal(total, x.sum(axis=dim, dtype=np.int64, keepdims=keepdim))
+        largest = operators.amax(x, dim, keepdim)
+        assert largest.dtype == x.dtype
+        assert np.array_equal(largest, x.max(axis=dim, keepdims=keepdim))
+        if dtype is not bool and not isinstance(dim, tuple):
+            assert np.array_equal(operators.argmax(x, dim, keepdim), x.argmax(axis=dim, keepdims=keepdim))

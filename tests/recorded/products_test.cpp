@@ -25,6 +25,19 @@ using enum bitmma::ViolationCode;
 
 namespace {
 
+using Codes = std::vector<std::pair<ViolationCode, std::string>>;
+
+/// The code and field of each violation with which a call is refused.
+Codes codes(const std::function<void()>& call) {
+  Codes violations;
+  try {
+    call();
+  } catch (const Error& error) {
+    for (const Violation& violation : error.violations()) violations.emplace_back(violation.code, violation.field);
+  }
+  return violations;
+}
+
 /// Every how many-th file is taken.
 const size_t stride = test::amount<size_t>(23, 1, 1);
 
@@ -450,16 +463,6 @@ TEST_CASE("the names of all recorded kernels tell their types, and refuse data a
   constexpr std::array inputs{Format::f16,  Format::bf16, Format::tf32, Format::f64,
                               Format::e4m3, Format::e5m2, Format::s8};
   constexpr std::array outputs{Format::f32, Format::f16, Format::bf16, Format::f64, Format::e4m3, Format::s32};
-  const auto codes = [](const std::function<void()>& call) {
-    std::vector<std::pair<ViolationCode, std::string>> violations;
-    try {
-      call();
-    } catch (const Error& error) {
-      for (const Violation& violation : error.violations()) violations.emplace_back(violation.code, violation.field);
-    }
-    return violations;
-  };
-  using Codes = std::vector<std::pair<ViolationCode, std::string>>;
   for (const auto& [family, row] : families) {
     const auto& [kernel, types] = row;
     INFO(kernel);
@@ -483,6 +486,80 @@ TEST_CASE("the names of all recorded kernels tell their types, and refuse data a
           Codes{{ViolationCode::unknown_kernel, "kernel"}});
 }
 
+TEST_CASE("names of kernels for GPUs before Hopper, as profilers print them, give types, chain and the oldest GPU") {
+  struct Row {
+    const char* kernel;
+    Format operands;  // tf32: float32
+    const char* plan;
+    Format d;
+    Target target;
+  };
+  for (const Row& row : {
+           Row{"ampere_bf16_s16816gemm_bf16_128x64_ldg8_f2f_stages_64x3_nn", Format::bf16, "flat", Format::bf16,
+               Target::sm_80},
+           Row{"ampere_bf16_s16816gemm_bf16_64x64_sliced1x2_ldg8_relu_f2f_stages_64x5_tn", Format::bf16,
+               "tile 64, sliced-K 2", Format::bf16, Target::sm_80},
+           Row{"ampere_s16816gemm_fp16_128x128_ldg8_stages_32x5_nn", Format::f16, "flat", Format::f32, Target::sm_80},
+           Row{"ampere_h16816gemm_128x128_ldg8_stages_32x5_nn", Format::f16, "f16 accumulators", Format::f16,
+               Target::sm_80},
+           Row{"turing_fp16_s1688gemm_fp16_128x128_ldg8_f2f_stages_32x1_nn", Format::f16, "flat", Format::f16,
+               Target::sm_75},
+           Row{"volta_s884gemm_fp16_128x128_ldg8_f2f_tn", Format::f16, "flat", Format::f32, Target::sm_70},
+           Row{"ampere_sgemm_128x64_nn", Format::tf32, "CUDA cores", Format::f32, Target::sm_80},
+           Row{"sm80_xmma_gemm_f16f16_f16f32_f32_tn_n_tilesize96x128x32_stage4", Format::f16, "flat", Format::f16,
+               Target::sm_90a},
+           Row{"sm86_xmma_gemm_f32f32_tf32f32_f32_tn_n_tilesize64x64x64_stage3", Format::tf32, "inputs tf32_rne",
+               Format::f32, Target::sm_86},
+           // cuBLAS 11 and 12 print relu for kernels that can clamp.
+           Row{"cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_64x64_32x6_nn_align8", Format::bf16,
+               "residue first, tile 32", Format::bf16, Target::sm_90a},
+           Row{"cutlass_80_tensorop_s1688gemm_relu_128x256_16x3_tn_align4", Format::tf32,
+               "inputs tf32_rne, residue first, tile 16", Format::f32, Target::sm_90a},
+       }) {
+    INFO(row.kernel);
+    const GemmInputs inputs{.a = Matrix(row.operands, 2, 128), .b = Matrix(row.operands, 128, 3)};
+    const GemmPlan plan = only_plan(plans_for({.kernel = row.kernel}, inputs));
+    CHECK(print_plan(plan) == row.plan);
+    CHECK(plan.output == row.d);
+    CHECK(plan.target == row.target);
+    CHECK_THAT(plan.epilogue, Catch::Matchers::Equals(std::vector<EpilogueOp>{}));
+    CHECK_NOTHROW(gemm(plan, inputs));
+  }
+  const GemmInputs f16{.a = Matrix(Format::f16, 2, 128), .b = Matrix(Format::f16, 128, 3)};
+  const auto code_of = [&](const char* kernel, Target target) {
+    return codes([&] { plans_for({.kernel = kernel, .options = {.target = target}}, f16); });
+  };
+  const char* const turing = "turing_fp16_s1688gemm_fp16_128x128_ldg8_f2f_nn";
+  CHECK(code_of(turing, Target::sm_70) == Codes{{ViolationCode::contradiction, "kernel"}});
+  CHECK(code_of("cutlass_80_tensorop_f16_s16816gemm_f16_64x64_32x6_nn_align8", Target::sm_75) ==
+        Codes{{ViolationCode::contradiction, "kernel"}});
+  // The tile of K is not in the name.
+  CHECK(code_of("turing_fp16_s1688gemm_fp16_128x64_sliced1x2_ldg8_f2f_tn", Target::sm_75) ==
+        Codes{{ViolationCode::unknown_kernel, "kernel"}});
+  // On a GPU whose instruction is longer the steps are those of the kernel.
+  CHECK(print_plan(plans_for({.kernel = turing, .options = {.target = Target::sm_86}}, f16).front()) == "steps of 8");
+}
+
+TEST_CASE("a kernel's name that leaves open whether K is cut is taken as one slice, with that evidence") {
+  const GemmInputs inputs{.a = Matrix(Format::bf16, 2, 1024), .b = Matrix(Format::bf16, 1024, 3)};
+  const char* const kernel = "cutlass_80_tensorop_bf16_s16816gemm_bf16_64x64_32x6_nn_align8";
+  CHECK(plans_for({.kernel = kernel}, inputs).size() > 1);
+  const GemmPlan plan = only_plan(plans_for({.kernel = kernel}, inputs));
+  CHECK(plan.split_k.count == 1);
+  CHECK(plan.evidence.at("split_k").level == EvidenceLevel::model_choice);
+  CHECK(codes([&] { only_plan(plans_for({.plan = "nvjet-splitK"}, inputs)); }) ==
+        Codes{{ViolationCode::missing_argument, "split_k"}});
+}
+
+TEST_CASE("TF32 of cuBLAS 11 rounds ties away from zero: 1024.5 becomes 1025, as three reports of sm_86 say") {
+  GemmInputs inputs{.a = Matrix(Format::tf32, 1, 1), .b = Matrix(Format::tf32, 1, 1)};
+  inputs.a.set_code(0, 0, 0x44801000), inputs.b.set_code(0, 0, 0x3F800000);
+  const GemmPlan away = plans_for({.plan = "xmma-tf32-rna"}, inputs).front();
+  CHECK(away.target == Target::sm_86);
+  CHECK(gemm(away, inputs).code(0, 0) == 0x44802000);  // 1025
+  CHECK(gemm(plans_for({.plan = "xmma-tf32"}, inputs).front(), inputs).code(0, 0) == 0x44800000);
+}
+
 TEST_CASE("D of a named kernel has the name's type, and float32 without a plan is refused with the choices") {
   const GemmInputs bf16{.a = Matrix(Format::bf16, 2, 512), .b = Matrix(Format::bf16, 512, 3)};
   CHECK(plans_for({.kernel = "nvjet_sm90_tst_64x32_64x16_4x2_h_bz_TNT"}, bf16).front().output == Format::bf16);
@@ -492,9 +569,10 @@ TEST_CASE("D of a named kernel has the name's type, and float32 without a plan i
     plans_for({}, f32);
     FAIL("no plan is needed");
   } catch (const Error& error) {
-    CHECK(error.violations().front().legal == std::vector<std::string>{"sgemm", "xmma-tf32", "flat"});
+    CHECK(error.violations().front().legal == std::vector<std::string>{"sgemm", "xmma-tf32", "xmma-tf32-rna", "flat"});
   }
-  for (const char* name : {"sgemm", "xmma-tf32", "flat"}) CHECK(plans_for({.plan = name}, f32).size() == 1);
+  for (const char* name : {"sgemm", "xmma-tf32", "xmma-tf32-rna", "flat"})
+    CHECK(plans_for({.plan = name}, f32).size() == 1);
   // What contradicts a plan, or would not act on it.
   const GemmPlan plan = flat_plan(Target::sm_90a, Format::bf16, Format::bf16, Format::f32);
   CHECK(plans_for({.value = plan, .output = Format::f32, .options = {.target = Target::sm_90a}}, bf16).front() == plan);

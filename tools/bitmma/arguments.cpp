@@ -232,7 +232,9 @@ class ArgumentReader {
     throw Error({.code = ViolationCode::unread_argument,
                  .field = shortened(word),
                  .seen = fmt::format("unexpected argument for {}", path_of(*command_)),
-                 .fix = "usage: " + usage_of(*command_)});
+                 .fix = flag_named(*command_, "--instruction") && word.find('.') != std::string::npos
+                            ? fmt::format("--instruction {}", shortened(word))
+                            : "usage: " + usage_of(*command_)});
   }
 
   const CLI::App* command_;

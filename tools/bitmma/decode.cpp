@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -47,9 +48,17 @@ WordType word_type_of(const DecodeFlags& flags) {
                   .major = flags.major.empty() ? std::nullopt : std::optional(major)};
 }
 
+/// A statement that the shell has split into words is one text again: "HMMA.16816.F32", "R4,", "R8,", "R10,", "R4".
+std::vector<std::string> joined_statement(const std::vector<std::string>& texts) {
+  const bool is_split = texts.size() > 1 && texts[0].find('.') != std::string::npos &&
+                        read_pasted(texts[0]).kind == PastedText::Kind::statement &&
+                        std::ranges::any_of(texts, [](const std::string& text) { return text.ends_with(','); });
+  return is_split ? std::vector{fmt::format("{}", fmt::join(texts, " "))} : texts;
+}
+
 void run_decode(Context& context, const DecodeFlags& flags) {
   DecodeRequest request{.describe_other = describe_kernel_instruction};
-  for (const std::string& text : flags.texts) request.texts.push_back(read_pasted(text));
+  for (const std::string& text : joined_statement(flags.texts)) request.texts.push_back(read_pasted(text));
   const auto has = [&](PastedText::Kind kind) {
     return std::ranges::find(request.texts, kind, &PastedText::kind) != request.texts.end();
   };

@@ -2,8 +2,10 @@
 #include "file_flags.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <map>
 #include <system_error>
@@ -85,38 +87,57 @@ bool are_arrays(const std::vector<std::string>& files) {
 
 namespace {
 
-constexpr const char* names_are_of_files =
-    "the name of the file is the name of the array: copy or link the file under one of these names";
+/// The names of arrays that files may have: those of vector files, and of products.
+constexpr auto array_names =
+    std::to_array<std::string_view>({"a", "b", "b_t", "c", "d", "bias", "scale_a", "scale_b", "sfa", "sfb"});
 
-/// Throws Error unless the file's name, which is the name of the array, is a known tensor.
-void require_array_name(const TensorFile& file) {
-  for (const Tensor& array : file.tensors) {
-    if (std::ranges::find(logical_tensor_names, array.name) != logical_tensor_names.end()) continue;
-    throw Error({.field = file.path,
-                 .seen = fmt::format("an array called {}", array.name),
-                 .legal = {"a.npy", "b.npy", "c.npy", "d.npy", "sfa.npy", "sfb.npy"},
-                 .fix = names_are_of_files});
+bool is_array_name(std::string_view name) { return std::ranges::find(array_names, name) != array_names.end(); }
+
+/// A file that is not named after its array has a, b or c, in the order of the files.
+void name_by_place(std::vector<TensorFile>& files) {
+  const auto is_taken = [&](std::string_view name) {
+    return std::ranges::any_of(files, [&](const TensorFile& file) {
+      const std::string& own = file.tensors.front().name;
+      return own == name || (name == "b" && own == "b_t");
+    });
+  };
+  for (TensorFile& file : files) {
+    Tensor& array = file.tensors.front();
+    if (is_array_name(array.name)) continue;
+    constexpr std::array<std::string_view, 3> places{"a", "b", "c"};
+    const auto free = std::ranges::find_if_not(places, is_taken);
+    if (free == places.end()) {
+      throw Error({.field = file.path,
+                   .seen = "the fourth of these files",
+                   .expected = "a, b and c in this order, or a file with the name of its array",
+                   .legal = {},
+                   .fix = fmt::format("names are {}.npy", fmt::join(array_names, ".npy, "))});
+    }
+    array.name = *free;
   }
 }
 
 }  // namespace
 
-TensorFile read_arrays(const std::vector<std::string>& files) {
-  TensorFile all = read_tensor_file(files.front());
-  require_array_name(all);
+TensorFile read_arrays(const std::vector<std::string>& paths) {
+  std::vector<TensorFile> files;
+  for (const std::string& path : paths) {
+    files.push_back(read_tensor_file(path));
+    if (files.back().tensors.empty())
+      throw Error({.field = path, .seen = "no array", .expected = "an array of one element or more"});
+  }
+  name_by_place(files);
+  TensorFile all = std::move(files.front());
   for (size_t i = 1; i < files.size(); ++i) {
-    const TensorFile file = read_tensor_file(files[i]);
-    require_array_name(file);
-    if (file.tensors.empty()) continue;
-    const Tensor& array = file.tensors.front();
+    Tensor& array = files[i].tensors.front();
     if (all.find(array.name)) {
       throw Error({.field = "files",
                    .seen = fmt::format("two arrays called {}", array.name),
                    .expected = "arrays of different names: a.npy, b.npy, c.npy",
-                   .fix = names_are_of_files});
+                   .fix = "the name of a file is the name of its array"});
     }
-    all.tensors.push_back(array);
-    all.path += ", " + files[i];
+    all.tensors.push_back(std::move(array));
+    all.path += ", " + paths[i];
   }
   return all;
 }

@@ -40,8 +40,9 @@ struct FileFlags {
 
 /// True if all of them are NumPy arrays with one matrix each: together they are one file.
 bool are_arrays(const std::vector<std::string>& files);
-/// Reads arrays a.npy, b.npy, ... as one file. Throws Error if two have the same name.
-TensorFile read_arrays(const std::vector<std::string>& files);
+/// Reads arrays a.npy, b.npy, ... as one file. Files of other names have a, b and c in this order. Throws Error if two
+/// have the same name.
+TensorFile read_arrays(const std::vector<std::string>& paths);
 
 /// Throws Error for the file name of another format, unless its suffix is `suffix`, .txt or empty: the text would be
 /// written under a misleading name.

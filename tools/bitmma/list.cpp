@@ -79,7 +79,7 @@ void add_list(Command& app, Context& context) {
       "list", "list the legal instructions with the evidence for their arithmetic, or the recipes of quantisers");
   const auto flags = std::make_shared<ListFlags>();
   command->add_option("words", flags->words,
-                      "show only rows with all these words: a part of the name, a type, a target or a family; "
+                      "show only rows with all these words: a part of the name, a type, a GPU or a family; "
                       "`recipes` lists the recipes of quantisers");
   flags->target.add(*command, "show only instructions of this GPU, by its PTX name");
   command->add_flag("--json", flags->json, "print the table as JSON; with --mnemonics, the names");
@@ -88,7 +88,8 @@ void add_list(Command& app, Context& context) {
   command->add_flag("--wide", flags->wide, "print every row of the table on one line, about 270 columns wide");
   command->add_flag("--mnemonics", flags->mnemonics, "print every legal mnemonic, one per line");
   command->footer(
-      "Examples:\n  bitmma list\n  bitmma list wgmma e4m3\n  bitmma list --target sm_103a\n  bitmma list --matrix\n  "
+      "Examples:\n  bitmma list\n  bitmma list wgmma e4m3\n  bitmma list H100 e4m3\n  bitmma list --target sm_103a\n  "
+      "bitmma list --matrix\n  "
       "bitmma list recipes nvfp4\n  bitmma list --wide | less "
       "-S\n  bitmma list "
       "--mnemonics | grep e4m3\n" +

@@ -49,6 +49,7 @@ std::optional<Report> simulate(Context& context, const SimulateFlags& flags, Ten
   SimulationReport described =
       naming_flag("case", "--case", [&] { return describe(simulated, shown, progress.from(0)); });
   set_exit_code(context, described.recorded);
+  set_exit_code(context, described.targets);
   if (!flags.json) print_warnings(context, described.warnings);
   return std::move(described.report);
 }
@@ -58,9 +59,16 @@ void simulate_all(Context& context, const SimulateFlags& flags, const std::vecto
   const std::vector<std::string> names = arrays ? std::vector{files.front()} : files,
                                  outputs = outputs_of(flags, names);
   Report shown = Report::list();
+  std::vector<Violation> refused;  // files; the others are computed
   for (size_t i = 0; i < names.size(); ++i) {
-    std::optional<Report> report = simulate(context, flags, arrays ? read_arrays(files) : read_tensor_file(names[i]),
-                                            outputs.empty() ? "" : outputs[i]);
+    std::optional<Report> report;
+    try {
+      report = simulate(context, flags, arrays ? read_arrays(files) : read_tensor_file(names[i]),
+                        outputs.empty() ? "" : outputs[i]);
+    } catch (const Error& error) {
+      if (names.size() == 1) throw;
+      refused.insert(refused.end(), error.violations().begin(), error.violations().end());
+    }
     if (!report) continue;
     if (flags.json) {
       shown.append(std::move(*report));
@@ -70,6 +78,7 @@ void simulate_all(Context& context, const SimulateFlags& flags, const std::vecto
     show(context, *report, false);
   }
   if (flags.json) show(context, shown, true);
+  if (!refused.empty()) throw Error(std::move(refused));
 }
 
 void lint_all(Context& context, const SimulateFlags& flags, const std::vector<std::string>& files) {
@@ -96,8 +105,8 @@ void add_simulate(Command& app, Context& context) {
   const auto flags = std::make_shared<SimulateFlags>();
   command
       ->add_input("files", flags->files,
-                  "vector files (safetensors or .npz): images and descriptors, or plain matrices a, b, c; or a.npy, "
-                  "b.npy and c.npy")
+                  "vector files (safetensors or .npz): images and descriptors, or plain matrices a, b, c; or these as "
+                  ".npy files, in this order or under their names")
       ->required();
   command->add_output("-o,--output", flags->out, "file to write, or folder for several files; default: show D");
   flags->file.add(*command);
@@ -129,7 +138,7 @@ void add_simulate(Command& app, Context& context) {
       "one D; -o writes D and the matrices.\nIf K of plain matrices is longer than the instruction's, they are a K "
       "loop over one tile: the output file has a case for each step, with advancing descriptors. The layouts apply "
       "only to files with only plain matrices. A recorded D is compared first. If it differs, -o writes nothing and "
-      "the exit code is 1, unless --replace-d is given.");
+      "the exit code is 1, unless --replace-d is given. It is also 1 if --target shows two GPUs whose D differ.");
   command->callback([flags, &context] { run_simulate(context, *flags); });
 }
 

@@ -72,6 +72,7 @@ constexpr auto other_words = std::to_array<OtherWord>({
     {"--count", "--cases", ""},
     {"--dtype", "--type", ""},
     {"--columns", "--cols", ""},
+    {"--lane", "--thread", ""},
     {"--jobs", "--threads", ""},
     {"-j", "--threads", ""},
     {"smem", "descriptor", "encode"},

@@ -20,7 +20,7 @@ namespace bitmma {
 
 struct ListRequest {
   std::optional<Target> target = {};
-  std::vector<std::string> words = {};  // each a part of the name, or a type, a target or a family
+  std::vector<std::string> words = {};  // each a part of the name, or a type, a GPU or a family
 };
 
 /// A row of the form table with the evidence for its arithmetic on each of its targets. A form has a row for each rule

@@ -59,6 +59,7 @@ struct [[nodiscard]] SimulationReport {
   Report report = {};
   std::vector<Violation> warnings = {};     // of the shown cases
   std::optional<Comparison> recorded = {};  // as compare_recorded
+  std::optional<Comparison> targets = {};   // D on the two GPUs, if another one is requested
 };
 
 /// Throws Error (field case) if the file has no such case.

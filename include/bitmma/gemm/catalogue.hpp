@@ -90,8 +90,9 @@ std::vector<GemmPlan> plans_named(std::string_view name, const GemmInputs& input
                                   const CatalogueOptions& options = {});
 
 /// `kernel` is one kernel name from a profiler, or several names of one call. If no target is requested, a name with
-/// sm90 or later determines it. D has the type in the name. Throws Error if no pattern matches the name, if its types
-/// are not those of the inputs or of `output`, or if the kernel is for another target.
+/// a GPU determines it: sm90 or later, sm86, ampere, turing, volta. D has the type in the name. Throws Error if no
+/// pattern matches the name, if its types are not those of the inputs or of `output`, or if the kernel is for another
+/// target.
 std::vector<GemmPlan> plans_of_kernel(std::string_view kernel, const GemmInputs& inputs,
                                       std::optional<Format> output = {}, const CatalogueOptions& options = {});
 
@@ -110,6 +111,10 @@ struct PlanRequest {
 /// chain over K, except for float32 operands, whose product libraries compute in three ways. JSON without "instruction"
 /// gets the instruction of one chain. Throws Error for anything that contradicts the plan or has no effect on it.
 std::vector<GemmPlan> plans_for(const PlanRequest& request, const GemmInputs& inputs);
+
+/// The plan of a call without a recorded D: the only one of plans_for, or the one without slices if the kernel's name
+/// leaves open whether K is cut. Throws Error (field split_k) if the number of slices must be known.
+GemmPlan only_plan(std::vector<GemmPlan> plans);
 
 /// The plan on another target, where its evidence becomes a model choice.
 GemmPlan on_target(GemmPlan plan, Target target);

@@ -39,7 +39,7 @@ struct LibraryCall {
 
 struct [[nodiscard]] LibraryChoice {
   std::string kernel = {};  // names of the call's kernels; `*` stands for what decides no bit, such as tiles of nvjet
-  int slices = 0;           // of K; 0: one
+  int slices = 1;           // of K
   Format d = Format::bf16;
   bool exact = false;           // the shape was recorded, or the recorded M below and above it take the same kernel
   int64_t m = 0, n = 0, k = 0;  // the recorded shape

@@ -42,7 +42,11 @@ struct [[nodiscard]] SassListing {
   std::vector<SassInstruction> matrix_instructions = {};
 };
 
-/// Nothing if the text is not a listing.
+/// Nothing if the text is not a listing. Lines without addresses are read if they begin with an instruction of
+/// sass_instructions(): "HMMA.16816.F32 R4, R8, R10, R4 ;".
 std::optional<SassListing> scan_sass(std::string_view text);
+
+/// The row of an opcode, such as "HMMA.16816.F32"; nullptr if there is none.
+const SassInfo* find_sass(std::string_view opcode);
 
 }  // namespace bitmma

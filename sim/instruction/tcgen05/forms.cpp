@@ -192,7 +192,10 @@ void check_shape(const Tcgen05Mma& instruction, const Form& form, InstructionChe
   }
   if (instruction.k != k_of(form, instruction.sparse)) {
     check.refuse("K", std::to_string(instruction.k), print_k(instruction),
-                 instruction.k == 96 ? "only the dense mxf4 kinds have K = 96" : "", syntax);
+                 instruction.k == 96               ? "only the dense mxf4 kinds have K = 96"
+                 : !form.a.contains(instruction.a) ? "K follows from the type of A"
+                                                   : "",
+                 syntax);
   } else if (!form.a.contains(instruction.a) || !form.b.contains(instruction.b)) {
     // The descriptor takes the types with the kind's usual K. CUTLASS's DSL accepts narrow types for K = 64 of f8f6f4.
     if (instruction.kind == MmaKind::f8f6f4 && instruction.k == k_of_code(instruction.kind, instruction.sparse, 1)) {
