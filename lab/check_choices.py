@@ -116,23 +116,24 @@ KINDS = {
 
 
 def held_out(path):
-    """[(kind, (M, N, K), (kernel, slices)), ...] of a file of record_choice_grid.py --shapes."""
+    """[(kind, layout, (M, N, K), (kernel, slices)), ...] of a file of record_choice_grid.py --shapes."""
     return [
-        (kind, (int(m), int(n), int(k)), classes[number]) for (kind, _, m, n, k, number), classes in recorded_rows(path)
+        (kind, layout, (int(m), int(n), int(k)), classes[number])
+        for (kind, layout, m, n, k, number), classes in recorded_rows(path)
     ]
 
 
 def hit_rates(path):
-    """{kind: {"multiples of 64", "of 8" or "any": [right, drawn]}} of the H200's choices, predicted where needed."""
+    """{(kind, layout): {"multiples of 64", "of 8" or "any": [right, drawn]}} of the H200's choices, predicted where needed."""
     rates = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for kind, (m, n, k), recorded in held_out(path):
-            choice = bitmma.library_choice(m, n, k, target="H200", nearest=True, **KINDS[kind])
+        for kind, layout, (m, n, k), recorded in held_out(path):
+            choice = bitmma.library_choice(m, n, k, target="H200", layout=layout, nearest=True, **KINDS[kind])
             name = next(
                 name for step, name in ((64, "multiples of 64"), (8, "of 8"), (1, "any")) if n % step == k % step == 0
             )
-            rate = rates.setdefault(kind, {}).setdefault(name, [0, 0])
+            rate = rates.setdefault((kind, layout), {}).setdefault(name, [0, 0])
             kernel, slices = recorded
             rate[0] += (choice.kernel, choice.slices) == (kernel, max(1, slices))
             rate[1] += 1
@@ -146,9 +147,9 @@ def main():
     parser.add_argument("--nearest", action="store_true", help="shapes that were not recorded too")
     options = parser.parse_args()
     if options.held_out:
-        for kind, rates in sorted(hit_rates(options.held_out).items()):
+        for (kind, layout), rates in sorted(hit_rates(options.held_out).items()):
             print(
-                f"{kind}: " + ", ".join(f"{name} {right} of {drawn}" for name, (right, drawn) in sorted(rates.items()))
+                f"{kind} {layout}: " + ", ".join(f"{name} {right} of {drawn}" for name, (right, drawn) in sorted(rates.items()))
             )
         return 0
     counts, left_out, wrong = {}, Counter(), 0

@@ -52,6 +52,7 @@ def class_of(name):
     if match := re.match(r"cutlass::Kernel2?<(\w+?)(_align\d+)?>", name):
         name = re.sub(r"gemm(\w*?)_\d+x\d+_(\d+)x\d+_", r"gemm\1_*_\2x*_", match[1])
         return re.sub(r"_\d+x\d+_([tn]{2})$", r"_*_\1", name)
+    name = re.sub(r"^(sm90_xmma_\w+?)_tilesize\w+?_execute(?=_segment_k_off)", r"\1_*_execute", name)
     return re.sub(r"^(sm80_xmma_\w+?)_tilesize\w+?_execute", r"\1_*_execute", name)
 
 
@@ -91,7 +92,9 @@ def recorded_rows(path):
         for member in filter(tarfile.TarInfo.isfile, archive):
             lines = archive.extractfile(member).read().decode().splitlines()
             rows = (line.split(" ", 3) for line in lines if line.startswith("#class"))
-            classes = {number: (name, int(slices)) for _, number, slices, name in rows}
+            classes = {
+                number: (" + ".join(map(class_of, name.split(" + "))), int(slices)) for _, number, slices, name in rows
+            }
             yield from ((line.split("|"), classes) for line in lines if not line.startswith("#"))
 
 
@@ -100,9 +103,12 @@ def grid_of(archives):
     tables = {}
     for path in archives:
         for (kind, layout, n, k, _, runs), classes in recorded_rows(path):
-            pairs = (run.split(":") for run in runs.split(","))
-            table = tables.setdefault(f"{kind}|{layout}", {})
-            table[int(n), int(k)] = [(int(m), classes[number]) for m, number in pairs]
+            table, row = tables.setdefault(f"{kind}|{layout}", {}), []
+            for run in runs.split(","):
+                m, number = run.split(":")
+                if not row or row[-1][1] != classes[number]:
+                    row.append((int(m), classes[number]))
+            table[int(n), int(k)] = row
     return tables
 
 
@@ -145,6 +151,7 @@ def packed_grid(table, number):
 
 def pack_grid(options):
     tables = grid_of(options.recordings)
+    tables = {key: table for key, table in tables.items() if key not in options.without}
     whole = {key: table for key, table in tables.items() if len(table) == STEPS * STEPS}
     if len(whole) < len(tables):
         print("left out, since not all pairs were recorded:", *(key for key in tables if key not in whole))
@@ -167,6 +174,7 @@ def main():
     parser.add_argument("-o", "--output", required=True, help="the table to write")
     parser.add_argument("--grid", action="store_true", help="the recordings are of record_choice_grid.py")
     parser.add_argument("--gpu", default="H200", help="with --grid: the GPU's short name")
+    parser.add_argument("--without", nargs="*", default=[], metavar="KIND|LAYOUT", help="grids that are left out")
     parser.add_argument("--about", default="", help="with --grid: GPU, library, driver and date")
     options = parser.parse_args()
     if options.grid:

@@ -3,10 +3,11 @@
 """Records which kernel cuBLAS takes on a grid: N and K in steps of 64 up to 16384, M at every change.
 
 Needs PyTorch with a GPU, g++ and CUDA's headers, but not bitmma. No product is computed: record_choices.cpp captures
-PyTorch's own calls of nine kinds, 30 to 250 us each. With 16 cores the grid takes 6 minutes (77 million calls).
+PyTorch's own calls, 30 to 250 us each. With 16 cores the nine kinds of layout nt take 6 minutes (77 million calls).
 
   record_choice_grid.py -o grid.tar.xz --seconds 400          what is not reached in this time is left out, the finest
                                                               steps first
+  record_choice_grid.py -o grid.tar.xz --layouts nn,tn       of A and B: n has contiguous rows, t contiguous columns
   record_choice_grid.py -o held_out.tar.xz --shapes FILE      the shapes of a file, lines `kind|layout|m|n|k`
 
 pack_choices.py --grid makes the table of a recorded grid.
@@ -20,12 +21,12 @@ import sys
 import tarfile
 import tempfile
 
+import torch
+
 CUDA = os.environ.get("CUDA_HOME", "/usr/local/cuda")
 
 
 def build(program):
-    import torch
-
     folder = pathlib.Path(torch.__file__).parent
     includes = [folder / "include", folder / "include/torch/csrc/api/include", f"{CUDA}/include"]
     libraries = ["torch", "torch_cpu", "torch_cuda", "c10", "c10_cuda", "cudart", "cuda"]
@@ -42,6 +43,7 @@ def main():
     parser.add_argument("-o", "--output", required=True, help="the file to write, *.tar.xz")
     parser.add_argument("--seconds", type=float, default=1e6, help="begin no pair after this time")
     parser.add_argument("--processes", type=int, default=os.cpu_count(), help="each has 1 GB of GPU memory")
+    parser.add_argument("--layouts", default="nt", help="of A and B: nt, nn, tn, separated by commas")
     parser.add_argument("--shapes", help="record the shapes of this file instead of the grid")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -49,12 +51,13 @@ def main():
         paths = build(program)
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
         environment["LD_LIBRARY_PATH"] = os.pathsep.join([paths, environment.get("LD_LIBRARY_PATH", "")])
+        gpus = torch.cuda.device_count()  # all of one model
         files = [os.path.join(folder, f"{index}.txt") for index in range(options.processes)]
         begun = [
             subprocess.Popen(
-                [program, str(index), str(options.processes), str(options.seconds), file]
+                [program, str(index), str(options.processes), str(options.seconds), file, options.layouts]
                 + ([options.shapes] if options.shapes else []),
-                env=environment,
+                env={**environment, "CUDA_VISIBLE_DEVICES": str(index % gpus)},
             )
             for index, file in enumerate(files)
         ]

@@ -3,8 +3,8 @@
 // coarse ones first, M at every change. No kernel runs: each call is captured into a CUDA graph, whose nodes name the
 // kernels. lab/record_choice_grid.py builds it and starts a process a core.
 //
-//   record_choices INDEX PROCESSES SECONDS OUTPUT          the grid
-//   record_choices INDEX PROCESSES SECONDS OUTPUT SHAPES   the shapes of a file, lines "kind|layout|m|n|k"
+//   record_choices INDEX PROCESSES SECONDS OUTPUT nt,nn,tn          the grid of these layouts
+//   record_choices INDEX PROCESSES SECONDS OUTPUT nt,nn,tn SHAPES   the shapes of a file, lines "kind|layout|m|n|k"
 //
 // A line of the output: kind|layout|n|k|most M|m:class,m:class,...; at the end a line a class: #class number slices
 // name
@@ -37,17 +37,34 @@ struct Kind {
   const char* layout;
 };
 
-const Kind kinds[] = {
-    {"f32", at::kFloat, at::kFloat, Kind::mm, false, false, "nt"},
-    {"f32 bias", at::kFloat, at::kFloat, Kind::addmm, false, false, "nt"},
-    {"tf32", at::kFloat, at::kFloat, Kind::mm, true, false, "nt"},
-    {"tf32 bias", at::kFloat, at::kFloat, Kind::addmm, true, false, "nt"},
-    {"bf16", at::kBFloat16, at::kBFloat16, Kind::mm, false, false, "nt"},
-    {"bf16 bias", at::kBFloat16, at::kBFloat16, Kind::addmm, false, false, "nt"},
-    {"f16", at::kHalf, at::kHalf, Kind::mm, false, false, "nt"},
-    {"e4m3", at::kFloat8_e4m3fn, at::kBFloat16, Kind::scaled, false, false, "nt"},
-    {"f16 bias", at::kHalf, at::kHalf, Kind::addmm, false, false, "nt"},
-};
+/// The kinds of call of data/choices/README.md, in the layouts that PyTorch gives them: nt of a linear layer, nn of
+/// torch.mm and of a linear layer's gradient by its input, tn of its gradient by the weights.
+std::vector<Kind> kinds_of(const std::string& layouts) {
+  std::vector<Kind> kinds;
+  const auto has = [&](const char* layout) {
+    return ("," + layouts + ",").find("," + std::string(layout) + ",") != std::string::npos;
+  };
+  const struct {
+    const char *name, *bias;
+    at::ScalarType type;
+    bool tf32;
+  } types[] = {{"f32", "f32 bias", at::kFloat, false},
+               {"tf32", "tf32 bias", at::kFloat, true},
+               {"bf16", "bf16 bias", at::kBFloat16, false},
+               {"f16", "f16 bias", at::kHalf, false}};
+  for (const char* layout : {"nt", "nn", "tn"}) {
+    if (!has(layout)) continue;
+    for (const auto& type : types)
+      kinds.push_back({type.name, type.type, type.type, Kind::mm, type.tf32, false, layout});
+    if (std::string(layout) != "tn") {
+      for (const auto& type : types)
+        kinds.push_back({type.bias, type.type, type.type, Kind::addmm, type.tf32, false, layout});
+    }
+    if (std::string(layout) == "nt")
+      kinds.push_back({"e4m3", at::kFloat8_e4m3fn, at::kBFloat16, Kind::scaled, false, false, layout});
+  }
+  return kinds;
+}
 
 std::string demangled(const char* name) {
   int status = 1;
@@ -77,6 +94,8 @@ std::string class_of(std::string name) {
     name = std::regex_replace(match[1].str(), std::regex("gemm(\\w*?)_\\d+x\\d+_(\\d+)x\\d+_"), "gemm$1_*_$2x*_");
     return std::regex_replace(name, std::regex("_\\d+x\\d+_([tn]{2})$"), "_*_$1");
   }
+  name = std::regex_replace(name, std::regex("^(sm90_xmma_\\w+?)_tilesize\\w+?_execute(?=_segment_k_off)"),
+                            "$1_*_execute");
   return std::regex_replace(name, std::regex("^(sm80_xmma_\\w+?)_tilesize\\w+?_execute"), "$1_*_execute");
 }
 
@@ -89,7 +108,7 @@ void require(CUresult code, const char* what) {
 
 class Recorder {
  public:
-  Recorder() : stream_(c10::cuda::getStreamFromPool()), guard_(stream_) {
+  explicit Recorder(const std::vector<Kind>& kinds) : stream_(c10::cuda::getStreamFromPool()), guard_(stream_) {
     const auto bytes =
         at::empty({int64_t{16384} * 16384 * 4 + 4096}, at::TensorOptions().dtype(at::kByte).device(at::kCUDA));
     for (const auto type : {at::kBFloat16, at::kHalf, at::kFloat, at::kFloat8_e4m3fn})
@@ -162,12 +181,14 @@ class Recorder {
       add(8704, 16384, 512);
       return values;
     }();
+    // Of an A with contiguous columns, the last bits of M decide too: only multiples of 8 are recorded.
+    const int64_t step = kind.layout[0] == 't' ? 8 : 1;
     const bool is_slow = kind.operand != at::kFloat;
     const int64_t plain_k = kind.operand == at::kFloat8_e4m3fn ? 4096 : 2048;
     std::map<int64_t, int> values;
     const auto take = [&](std::initializer_list<int64_t> list) {
       for (const int64_t m : list)
-        if (!values.contains(m)) values[m] = choice(kind, m, n, k);
+        if (m % step == 0 && !values.contains(m)) values[m] = choice(kind, m, n, k);
     };
     const auto is_one = [&] {
       return std::all_of(values.begin(), values.end(),
@@ -184,13 +205,13 @@ class Recorder {
           end = std::prev(at)->first;
     }
     for (const int64_t m : scan)
-      if (m <= end && !values.contains(m)) values[m] = choice(kind, m, n, k);
+      if (m <= end && m % step == 0 && !values.contains(m)) values[m] = choice(kind, m, n, k);
     std::vector<int64_t> known;
     for (const auto& [m, number] : values) known.push_back(m);
     for (size_t i = 0; i + 1 < known.size(); ++i) {
       int64_t low = known[i], high = known[i + 1];
-      while (high - low > 1 && values[low] != values[high]) {
-        const int64_t middle = (low + high) / 2;
+      while (high - low > step && values[low] != values[high]) {
+        const int64_t middle = (low + high) / 2 / step * step;
         values[middle] = choice(kind, middle, n, k);
         (values[middle] == values[low] ? low : high) = middle;
       }
@@ -235,8 +256,8 @@ class Recorder {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 5 && argc != 6) {
-    std::fprintf(stderr, "usage: record_choices INDEX PROCESSES SECONDS OUTPUT [SHAPES]\n");
+  if (argc != 6 && argc != 7) {
+    std::fprintf(stderr, "usage: record_choices INDEX PROCESSES SECONDS OUTPUT LAYOUTS [SHAPES]\n");
     return 2;
   }
   const int index = std::atoi(argv[1]), processes = std::atoi(argv[2]);
@@ -244,7 +265,8 @@ int main(int argc, char** argv) {
   const auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
   const double most = std::atof(argv[3]);
   at::NoGradGuard no_grad;
-  Recorder recorder;
+  const std::vector<Kind> kinds = kinds_of(argv[5]);
+  Recorder recorder(kinds);
   std::ofstream out(argv[4]);
   std::map<std::string, std::pair<int64_t, double>> speed;
   int64_t task = 0, pairs = 0;
@@ -254,7 +276,7 @@ int main(int argc, char** argv) {
     const int64_t calls = recorder.calls;
     const double from = seconds();
     out << kind.name << '|' << kind.layout << '|' << n << '|' << k << "|16384|" << recorder.runs(kind, n, k) << '\n';
-    auto& [done, time] = speed[kind.name];
+    auto& [done, time] = speed[std::string(kind.name) + ' ' + kind.layout];
     done += recorder.calls - calls, time += seconds() - from;
     ++pairs;
     return true;
@@ -284,7 +306,7 @@ int main(int argc, char** argv) {
       }
     }
   };
-  if (argc == 6) record_shapes(argv[5]);
+  if (argc == 7) record_shapes(argv[6]);
   else record_grid();
   for (const auto& [name, number] : recorder.classes())
     out << "#class " << number << ' ' << name.second << ' ' << name.first << '\n';

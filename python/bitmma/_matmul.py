@@ -132,9 +132,9 @@ def library_choice(
     nearest         for a shape that was not recorded, the choice for the nearest one, with a warning; else it is an
                     Error
 
-    Recorded are, for layout "nt" on the H200, all N and K that are multiples of 64 up to 16384 with M up to 16384, of
-    bf16, f16, f32 and tf32 with and without bias and of e4m3 with one scale each; on both GPUs, in more layouts and
-    kinds, 393 pairs (N, K) of open models' layers.
+    Recorded are on the H200 all N and K that are multiples of 64 up to 16384, with M up to 16384: of bf16, f16, f32 and
+    tf32 in layouts "nt", "nn" and "tn" (there M is a multiple of 8), with bias in "nt", of bf16 and f16 also in "nn",
+    and of e4m3 with one scale each in "nt"; on both GPUs, in more kinds, 393 pairs (N, K) of open models' layers.
 
     >>> library_choice(1024, 4096, 4096, "bf16", target="H100").kernel
     'nvjet_sm90_tst_*'
@@ -417,8 +417,8 @@ def matmul(
     threads: int = 1,
 ) -> Any:
     """A @ B, plus a bias, with the bits of PyTorch on a GPU: in the order of the kernel that cuBLAS takes for this
-    shape, layout, types and epilogue. Known shapes: on the H200, in layout nt, all N and K that are multiples of 64 up
-    to 16384, with M up to 16384; on both GPUs 393 pairs (N, K) of open models' layers, also in other layouts and kinds.
+    shape, layout, types and epilogue. Known shapes: on the H200, in layouts nt, nn and tn, all N and K that are
+    multiples of 64 up to 16384, with M up to 16384; on both GPUs 393 pairs (N, K) of open models' layers.
 
     a, b            [M, K] and [K, N], float16, bfloat16, float32 or float8_e4m3fn, with torch's strides: `w.T` of a
                     weight matrix [N, K] and a copy of it are different calls. A stack [..., M, K] by one b is one

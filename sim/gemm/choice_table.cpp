@@ -144,6 +144,19 @@ const ChoiceTable& ChoiceTable::get() {
       }
     };
     each_line(choices_text, {"pairs", "names", "kernels", "runs", "choices"}, read);
+    const std::vector<ChoiceTable::Call> of_pairs = made.calls;
+    for (const ChoiceTable::Call& call : of_pairs) {
+      for (const Grids::Row& row : Grids::get().rows) {
+        const auto is_row = [&](const ChoiceTable::Call& other) {
+          return other.gpu == call.gpu && other.kind == row.kind && other.layout == row.layout;
+        };
+        if (std::ranges::none_of(made.calls, is_row))
+          made.calls.push_back({.gpu = call.gpu,
+                                .kind = std::string(row.kind),
+                                .layout = std::string(row.layout),
+                                .lists = std::vector<size_t>(made.pairs.size())});
+      }
+    }
     return made;
   }();
   return table;

@@ -31,7 +31,7 @@ struct ChoiceKernel {
   int slices = 0;
 };
 
-/// The table of pairs.
+/// The table of pairs. Calls of a kind and layout that only a grid has are in it, of each GPU, without runs.
 struct ChoiceTable {
   struct Call {
     std::string gpu = {}, kind = {}, layout = {};

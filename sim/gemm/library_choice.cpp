@@ -91,13 +91,16 @@ int64_t step_of_m(std::string_view layout, int64_t m) {
   return m < 256 ? 8 : m < 2048 ? 16 : 64;
 }
 
+/// Rows of A that the grid has: all, or multiples of 8 if its columns are contiguous.
+int64_t grid_step_of_m(std::string_view layout) { return layout.front() == 'n' ? 1 : 8; }
+
 /// How often the choice was right for shapes that nothing was fitted to: lab/check_choices.py --held-out counts them.
 struct HitRate {
   struct Count {
     int right = 0, drawn = 0;
   };
 
-  std::string_view kind = {};
+  std::string_view kind = {}, layout = {};
   Count of_grid = {};         // on an H200, N and K multiples of 64
   Count of_eights = {};       // on an H200, N and K other multiples of 8 (e4m3: of 16), by the nearest pair
   Count of_others = {};       // on an H200, other N and K
@@ -105,15 +108,25 @@ struct HitRate {
 };
 
 constexpr std::array hit_rates = {
-    HitRate{"bf16", {396, 404}, {286, 300}, {46, 196}, {5970, 6672}},
-    HitRate{"bf16 bias", {402, 404}, {293, 297}, {69, 199}, {6105, 6672}},
-    HitRate{"f16", {399, 405}, {291, 299}, {49, 196}, {5748, 6672}},
-    HitRate{"f16 bias", {400, 401}, {293, 301}, {62, 198}, {5937, 6672}},
-    HitRate{"e4m3", {423, 423}, {274, 277}, {}, {6479, 6672}},
-    HitRate{"f32", {401, 407}, {233, 296}, {83, 197}, {6672, 6672}},
-    HitRate{"f32 bias", {409, 409}, {260, 293}, {149, 198}, {6672, 6672}},
-    HitRate{"tf32", {404, 405}, {231, 298}, {58, 197}, {6672, 6672}},
-    HitRate{"tf32 bias", {410, 411}, {262, 292}, {77, 197}, {6672, 6672}},
+    HitRate{"bf16", "nt", {396, 404}, {286, 300}, {46, 196}, {5970, 6672}},
+    HitRate{"bf16 bias", "nt", {402, 404}, {293, 297}, {69, 199}, {6105, 6672}},
+    HitRate{"f16", "nt", {399, 405}, {291, 299}, {49, 196}, {5748, 6672}},
+    HitRate{"f16 bias", "nt", {400, 401}, {293, 301}, {62, 198}, {5937, 6672}},
+    HitRate{"e4m3", "nt", {423, 423}, {274, 277}, {}, {6479, 6672}},
+    HitRate{"f32", "nt", {401, 407}, {233, 296}, {83, 197}, {6672, 6672}},
+    HitRate{"f32 bias", "nt", {409, 409}, {260, 293}, {149, 198}, {6672, 6672}},
+    HitRate{"tf32", "nt", {404, 405}, {235, 298}, {60, 197}, {6672, 6672}},
+    HitRate{"tf32 bias", "nt", {411, 411}, {276, 292}, {79, 197}, {6672, 6672}},
+    HitRate{"bf16", "nn", {395, 404}, {285, 300}, {40, 196}},
+    HitRate{"bf16 bias", "nn", {406, 407}, {295, 297}, {0, 196}},
+    HitRate{"f16", "nn", {400, 405}, {293, 299}, {46, 196}},
+    HitRate{"f16 bias", "nn", {407, 407}, {292, 296}, {0, 197}},
+    HitRate{"f32", "nn", {399, 404}, {216, 297}, {58, 199}},
+    HitRate{"tf32", "nn", {398, 401}, {223, 301}, {55, 198}},
+    HitRate{"bf16", "tn", {409, 411}, {283, 292}, {36, 197}},
+    HitRate{"f16", "tn", {403, 405}, {293, 299}, {22, 196}},
+    HitRate{"f32", "tn", {406, 410}, {235, 294}, {72, 196}},
+    HitRate{"tf32", "tn", {411, 412}, {216, 292}, {60, 196}},
 };
 
 /// The kernel of a recorded shape.
@@ -124,20 +137,25 @@ struct Chosen {
 };
 
 [[noreturn]] void refuse_shape(const ChoiceTable::Call& recorded, const LibraryCall& call, ChoiceRuns runs_of_pair,
-                               bool has_grid) {
+                               const ChoiceGrid* grid) {
   const ChoiceTable& table = ChoiceTable::get();
   const int64_t step = step_of_m(call.layout, call.m);
   Violation violation{.field = "m, n, k", .seen = fmt::format("{} x {} x {}", call.m, call.n, call.k)};
-  if (!runs_of_pair.empty()) {
+  const std::vector<size_t> near = nearest_pairs(recorded, std::min(call.m, int64_t{1024}), call.n, call.k);
+  if (grid && ChoiceGrid::has(call.n, call.k)) {
+    const int64_t grid_step = grid_step_of_m(call.layout);
+    violation.expected = fmt::format("M of {}..{}{}", grid->runs(call.n, call.k).front().m, ChoiceGrid::most_m,
+                                     grid_step == 1 ? "" : fmt::format(", in steps of {}", grid_step));
+  } else if (!runs_of_pair.empty()) {
     violation.expected = fmt::format("M of 1..{}{}", runs_of_pair.back().m - 1,
                                      step == 1 ? "" : ", in steps of 8; of 16 from 256 on; of 64 from 2048 on");
   } else {
     violation.expected = "a recorded (N, K)";
-    if (has_grid)
-      violation.expected += fmt::format(", which are all multiples of {} up to {}; others are", ChoiceGrid::step,
-                                        ChoiceGrid::step * ChoiceGrid::steps);
+    if (grid)
+      violation.expected += fmt::format(", which are all multiples of {} up to {}{}", ChoiceGrid::step,
+                                        ChoiceGrid::step * ChoiceGrid::steps, near.empty() ? "" : "; others are");
+    else if (near.empty()) violation.expected += fmt::format("; on an {} none of this kind and layout was", call.gpu);
     else violation.expected += ", the nearest are";
-    const std::vector<size_t> near = nearest_pairs(recorded, std::min(call.m, int64_t{1024}), call.n, call.k);
     for (size_t i = 0; i < std::min<size_t>(near.size(), 3); ++i)
       violation.expected +=
           fmt::format("{} ({}, {})", i == 0 ? "" : ",", table.pairs[near[i]].first, table.pairs[near[i]].second);
@@ -146,10 +164,11 @@ struct Chosen {
   throw Error(std::move(violation));
 }
 
-/// The rate of a choice in layout nt; 0 of 0 where none was measured.
+/// The rate of a choice; 0 of 0 where none was measured.
 HitRate::Count hit_rate(std::string_view kind, const LibraryCall& call, const Chosen& choice) {
-  const auto row = std::ranges::find(hit_rates, kind, &HitRate::kind);
-  if (row == hit_rates.end() || call.layout != "nt" || call.m > ChoiceGrid::most_m) return {};
+  const auto row = std::ranges::find_if(
+      hit_rates, [&](const HitRate& rate) { return rate.kind == kind && rate.layout == call.layout; });
+  if (row == hit_rates.end() || call.m > ChoiceGrid::most_m) return {};
   const bool has_pair = choice.n == call.n && choice.k == call.k;
   if (choice.gpu != call.gpu) return has_pair ? row->of_another_gpu : HitRate::Count{};
   if (call.gpu != "H200") return {};
@@ -164,8 +183,14 @@ Chosen of_grid(const ChoiceGrid& grid, const LibraryCall& call, std::string gpu)
     return std::clamp((size + ChoiceGrid::step / 2) / ChoiceGrid::step, int64_t{1}, ChoiceGrid::steps) *
            ChoiceGrid::step;
   };
-  const int64_t m = std::min(call.m, ChoiceGrid::most_m), n = nearest(call.n), k = nearest(call.k);
-  return {&ChoiceGrid::kernel(run_at(grid.runs(n, k), m)->kernel), m, n, k, std::move(gpu)};
+  const int64_t step = grid_step_of_m(call.layout);
+  const int64_t m = std::clamp(call.m / step * step, step, ChoiceGrid::most_m), n = nearest(call.n),
+                k = nearest(call.k);
+  const ChoiceRuns runs = grid.runs(n, k);
+  const ChoiceRun* const run = run_at(runs, m);
+  // Some lists of an A with contiguous columns begin at M = 16.
+  const ChoiceRun& known = run ? *run : runs.front();
+  return {&ChoiceGrid::kernel(known.kernel), run ? m : known.m, n, k, std::move(gpu)};
 }
 
 /// The kernel of the requested shape, or with `nearest` of the nearest recorded one.
@@ -181,11 +206,12 @@ Chosen chosen(const ChoiceTable::Call& recorded, const LibraryCall& call) {
   const ChoiceRuns runs = pair == table.pairs.end() ? ChoiceRuns{} : ChoiceRuns(table.lists[recorded.lists[at]]);
   if (call.m % step == 0 && run_at(runs, call.m)) return of_table(call.m, at);
   const ChoiceGrid* const grid = ChoiceGrid::find(recorded.gpu, recorded.kind, recorded.layout);
-  if (grid && ChoiceGrid::has(call.n, call.k) && call.m <= ChoiceGrid::most_m)
+  if (grid && ChoiceGrid::has(call.n, call.k) && call.m <= ChoiceGrid::most_m &&
+      call.m % grid_step_of_m(call.layout) == 0 && run_at(grid->runs(call.n, call.k), call.m))
     return of_grid(*grid, call, recorded.gpu);
-  if (!call.nearest) refuse_shape(recorded, call, runs, grid != nullptr);
+  if (!call.nearest) refuse_shape(recorded, call, runs, grid);
 
-  int64_t end = 0;
+  int64_t end = ChoiceGrid::most_m + 1;
   for (const size_t list : recorded.lists) {
     if (!table.lists[list].empty()) end = std::max(end, int64_t{table.lists[list].back().m});
   }
@@ -205,7 +231,7 @@ Chosen chosen(const ChoiceTable::Call& recorded, const LibraryCall& call) {
     if (near.empty() || distance(shape, {of_other.n, of_other.k}) <= distance(shape, table.pairs[near.front()]))
       return of_other;
   }
-  if (near.empty()) refuse_shape(recorded, call, runs, grid != nullptr);
+  if (near.empty()) refuse_shape(recorded, call, runs, grid);
   return of_table(m, near.front());
 }
 

@@ -92,8 +92,8 @@ TEST_CASE("on the H200 all multiples of 64 are recorded; for the H100 they are p
            Row{Format::bf16, false, false, 16384, 16384, 16384, "nvjet_sm90_tst_*", 1},
            Row{Format::f16, false, true, 200, 1024, 6144, "nvjet_sm90_hsh_*_bias", 1},
            Row{Format::tf32, false, false, 1, 1088, 1024, "internal::gemvx::kernel<int, int, float, ", 1},
-           Row{Format::tf32, true, true, 100, 7168, 14336, "sm90_xmma_gemm_f32f32_tf32f32_f32_tn_n_tilesize128x64x32_",
-               1},
+           Row{Format::tf32, true, true, 100, 7168, 14336,
+               "sm90_xmma_gemm_f32f32_tf32f32_f32_tn_n_*_execute_segment_k_off_", 1},
        }) {
     const LibraryChoice choice = library_choice({.gpu = "H200",
                                                  .a = row.type,
@@ -109,6 +109,22 @@ TEST_CASE("on the H200 all multiples of 64 are recorded; for the H100 they are p
     CHECK_THAT(choice.kernel, Catch::Matchers::StartsWith(row.kernel));
     CHECK(choice.slices == row.slices);
   }
+  // The gradients of a linear layer: by its input in layout nn, by the weights in tn.
+  const auto gradient = [](std::string layout, Format type, int64_t m, int64_t n, int64_t k) {
+    return library_choice({.gpu = "H200", .a = type, .b = type, .layout = std::move(layout), .m = m, .n = n, .k = k});
+  };
+  CHECK(gradient("nn", Format::bf16, 5, 4096, 1792).kernel == "nvjet_sm90_tst_*");
+  CHECK(gradient("tn", Format::f16, 64, 1024, 4096).slices == 3);
+  CHECK(gradient("tn", Format::f16, 72, 1024, 4096).slices == 2);
+  CHECK(gradient("tn", Format::f16, 104, 1024, 4096).slices == 3);
+  CHECK(gradient("tn", Format::f16, 136, 1024, 4096).kernel == "nvjet_sm90_hsh_*");
+  CHECK(gradient("tn", Format::f16, 136, 1024, 4096).exact);
+  CHECK(refusal([&] { gradient("tn", Format::f16, 100, 1024, 4096); }).expected == "M of 8..16384, in steps of 8");
+  LibraryCall of_h100{
+      .gpu = "H100", .a = Format::f16, .b = Format::f16, .layout = "tn", .m = 136, .n = 1024, .k = 4096};
+  CHECK(refusal([&] { library_choice(of_h100); }).field == "m, n, k");
+  of_h100.nearest = true;
+  CHECK(library_choice(of_h100).recorded_on == "H200");
   LibraryCall call{.gpu = "H200", .m = 1000, .n = 4160, .k = 6208};
   const LibraryChoice recorded = library_choice(call);
   CHECK(recorded.exact);
@@ -134,7 +150,7 @@ TEST_CASE("calls of libraries, GPUs, types and layouts without recordings are re
   CHECK(field_of(call) == "library");
   call = call_with(16, 4096, 4096), call.gpu = "B200";
   CHECK(field_of(call) == "gpu");
-  call = call_with(16, 4096, 4096), call.layout = "tn", call.a = call.b = Format::f16;
+  call = call_with(16, 4096, 4096), call.layout = "tt", call.a = call.b = Format::f16;
   CHECK(field_of(call) == "layout");
   call = call_with(0, 4096, 4096);
   CHECK(field_of(call) == "m, n, k");

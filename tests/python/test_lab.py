@@ -68,13 +68,14 @@ def test_choices_for_shapes_that_were_drawn_later_are_right_as_often_as_they_say
     monkeypatch.syspath_prepend(str(LAB))
     check_choices = importlib.import_module("check_choices")
     rates = check_choices.hit_rates(ROOT / "data" / "choices" / "held_out.tar.xz")
-    assert len(rates) == 9
+    assert len(rates) == 19
     lines = (ROOT / "docs" / "products.md").read_text().splitlines()
-    for kind, of_steps in rates.items():
-        line = next(line for line in lines if line.startswith(f"| {kind} | "))
+    for (kind, layout), of_steps in rates.items():
+        line = next(line for line in lines if line.startswith(f"| {kind}{'' if layout == 'nt' else ', ' + layout} | "))
         for step, (right, drawn) in of_steps.items():
             n = {"multiples of 64": 4160, "of 8": 4112, "any": 4163}[step]
-            choice = bitmma.library_choice(1000, n, n, target="H200", nearest=True, **check_choices.KINDS[kind])
+            of_kind = check_choices.KINDS[kind]
+            choice = bitmma.library_choice(1000, n, n, target="H200", layout=layout, nearest=True, **of_kind)
             assert (choice.right, choice.drawn) == (right, drawn), (kind, step)
             assert f"{right} of {drawn}" in line
     sys.modules.pop("check_choices")
