@@ -344,7 +344,7 @@ std::vector<ChoiceRange> library_choices(const LibraryCall& asked) {
     of_table = table.lists[recorded.lists[static_cast<size_t>(pair - table.pairs.begin())]];
   const ChoiceGrid* const grid = ChoiceGrid::find(recorded.gpu, recorded.kind, recorded.layout);
   if (grid && ChoiceGrid::has(call.n, call.k)) of_grid = grid->runs(call.n, call.k);
-  if (of_table.empty() && of_grid.empty()) refuse_shape(recorded, call, {}, grid != nullptr);
+  if (of_table.empty() && of_grid.empty()) refuse_shape(recorded, call, {}, grid);
   std::vector<int64_t> begins;
   int64_t end = of_grid.empty() ? 0 : ChoiceGrid::most_m + 1;
   for (const ChoiceRuns runs : {of_table, of_grid})

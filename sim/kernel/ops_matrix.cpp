@@ -213,7 +213,7 @@ void move_byte_matrices(Warp& warp, const Op& op, Mask mask) {
       for (int lane = 0; lane < lanes && registers[i].kind == Kind::reg; ++lane) {
         for (int byte = 0; byte < 4; ++byte) {
           const int matrix = static_cast<int>(i) / details.registers;
-          const BytePlace place = byte_place(details, lane, static_cast<int>(i) % details.registers, byte);
+          const MatrixPlace place = byte_place(details.shape, lane, static_cast<int>(i) % details.registers, byte);
           stored[static_cast<size_t>(matrix * details.rows + place.row)][static_cast<size_t>(place.col)] =
               static_cast<uint8_t>(unwritten_bits(warp, registers[i].reg, lane) >> 8 * byte);
         }

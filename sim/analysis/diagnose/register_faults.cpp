@@ -7,6 +7,7 @@
 #include <optional>
 #include <tuple>
 
+#include "bitmma/instruction/immediates.hpp"
 #include "fault_rows.hpp"
 
 namespace bitmma::faults {
