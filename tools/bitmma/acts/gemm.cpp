@@ -139,12 +139,10 @@ void add_gemm(Command& app, Context& context) {
   Command* command =
       app.add_command("gemm", "compute a whole matrix product in a library's order of additions, bit for bit");
   const auto flags = std::make_shared<GemmFlags>();
-  command
-      ->add_input(
-          "file", flags->files,
-          "safetensors file with a [M, K] and b [K, N] or b_t [N, K]; or .npy files: a, b and perhaps c in this "
-          "order, or under the names of their arrays; see docs/plans.md")
-      ->required();
+  command->add_input(
+      "file", flags->files,
+      "safetensors file with a [M, K] and b [K, N] or b_t [N, K]; or .npy files: a, b and perhaps c in this order, or "
+      "under the names of their arrays; see docs/plans.md");
   flags->plan.add(*command);
   flags->library.add(*command);
   flags->target.add(*command, "the GPU by its PTX name; default: the target in the file, or sm_90a");
