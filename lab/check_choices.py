@@ -5,6 +5,7 @@
   check_choices.py FOLDER ...           folders of record_products.py, or of data/products/recorded.tar.xz unpacked
   check_choices.py FOLDER --nearest     calls of other shapes too, with the choice for the nearest recorded shape
   check_choices.py --held-out FILE      shapes of record_choice_grid.py --shapes: how often the choice is right, by kind
+  check_choices.py --products FILE      products of record_choice_products.py: the bits of D
 
 Prints how many calls agree, by kind of call, and each that does not. Exit code 1 if a recorded shape has another
 kernel.
@@ -12,6 +13,7 @@ kernel.
 
 import argparse
 import json
+import lzma
 import pathlib
 import sys
 import warnings
@@ -124,7 +126,7 @@ def held_out(path):
 
 
 def hit_rates(path):
-    """{(kind, layout): {"multiples of 64", "of 8" or "any": [right, drawn]}} of the H200's choices, predicted where needed."""
+    """{(kind, layout): {"multiples of 64", "of 8" or "any": [right, drawn]}} of the H200's choices, also predicted."""
     rates = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -140,18 +142,57 @@ def hit_rates(path):
     return rates
 
 
+def words_of_products(path, step=1):
+    """[(the shape was recorded, "same bits", "other bits" or "refused", the call), ...] of every `step`-th product."""
+    with lzma.open(path, "rt") as file:
+        products = json.load(file)["products"][::step]
+    verdicts = []
+    for kind, layout, m, n, k, seed, rows, cols, words in products:
+        arguments = {**KINDS[kind], "target": "H200", "layout": layout}
+        dtype = "f32" if arguments["dtype"] == "f32" else arguments["dtype"]
+        call = (kind, layout, m, n, k)
+        is_exact = False
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                choice = bitmma.library_choice(m, n, k, nearest=True, **arguments)
+            is_exact = choice.exact
+            a = bitmma.generated(dtype, (m, k), seed, "a", rows)
+            b = bitmma.generated(dtype, (n, k), seed, "b", cols).T
+            others = {"rows": rows, "cols": cols, "whole": (m, n)}
+            if arguments["bias"]:
+                others["bias"] = bitmma.generated(dtype, (1, n), seed, "bias")[0, cols]
+            plan = _core.chosen_plan(LIBRARY, choice.kernel, choice.slices, choice.output, operands_of(a, b, **others))
+            d = bitmma.gemm(a, b, plan, **others)
+        except bitmma.Error:
+            verdicts.append((is_exact, "refused", call))
+            continue
+        same = (d.view(f"i{d.dtype.itemsize}").reshape(-1) == np.array(words)).all()
+        verdicts.append((is_exact, "same bits" if same else "other bits", (*call, choice.kernel[:60], choice.slices)))
+    return verdicts
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", nargs="*", help="with files of record_products.py")
     parser.add_argument("--held-out", help="a file of record_choice_grid.py --shapes")
+    parser.add_argument("--products", help="a file of record_choice_products.py")
     parser.add_argument("--nearest", action="store_true", help="shapes that were not recorded too")
     options = parser.parse_args()
     if options.held_out:
         for (kind, layout), rates in sorted(hit_rates(options.held_out).items()):
-            print(
-                f"{kind} {layout}: " + ", ".join(f"{name} {right} of {drawn}" for name, (right, drawn) in sorted(rates.items()))
-            )
+            of_steps = ", ".join(f"{name} {right} of {drawn}" for name, (right, drawn) in sorted(rates.items()))
+            print(f"{kind} {layout}: {of_steps}")
         return 0
+    if options.products:
+        verdicts = words_of_products(options.products)
+        for name in ("recorded", "nearest"):
+            counts = Counter(verdict for is_exact, verdict, _ in verdicts if is_exact == (name == "recorded"))
+            print(f"{name} shapes: " + ", ".join(f"{verdict} {count}" for verdict, count in sorted(counts.items())))
+        others = [call for is_exact, verdict, call in verdicts if is_exact and verdict == "other bits"]
+        for call in others:
+            print("other bits:", *call)
+        return 1 if others else 0
     counts, left_out, wrong = {}, Counter(), 0
     for path in sorted(path for folder in options.folders for path in pathlib.Path(folder).rglob("*.safetensors")):
         call, choice, found, why = compare(path, options.nearest)

@@ -28,7 +28,7 @@ namespace bitmma {
 namespace {
 
 /// The unit of a split: a given number, or a rule that derives it from the types and K.
-enum class SplitUnit : uint8_t { number, nvjet, cutlass };
+enum class SplitUnit : uint8_t { number, nvjet, cutlass, cutlass_nt };
 
 /// A split whose number of slices is not fixed.
 struct OpenSplit {
@@ -58,6 +58,7 @@ struct Recipe {
   std::optional<OpenSplit> split = {};
   std::optional<SegmentK> segment = {};
   std::optional<OpenLanes> lanes = {};
+  int neighbours_up_to = 0;  // up to this K a lane has one block of K
   AddC add_c = AddC::fma;
   bool relu = false;
   bool rounds_before_bias = false;
@@ -77,7 +78,10 @@ OpenSplit read_split(const Json& fields) {
   OpenSplit split{.may_be_one = word_of<bool>(fields["count"], {{"open", false}, {"open, or 1", true}}),
                   .rule = read_plan({{"split_k", {{"rule", fields["rule"]}}}}, {}).split_k.rule};
   if (fields["unit"].is_number()) split.number = fields["unit"];
-  else split.unit = word_of<SplitUnit>(fields["unit"], {{"nvjet", SplitUnit::nvjet}, {"cutlass", SplitUnit::cutlass}});
+  else
+    split.unit = word_of<SplitUnit>(
+        fields["unit"],
+        {{"nvjet", SplitUnit::nvjet}, {"cutlass", SplitUnit::cutlass}, {"cutlass nt", SplitUnit::cutlass_nt}});
   return split;
 }
 
@@ -95,6 +99,10 @@ Recipe read_recipe(Json fields) {
     recipe.segment = {.tile_m = segment["tile_m"], .tile_n = segment["tile_n"], .unit = segment["unit"]};
   if (fields.contains("lanes") && fields["lanes"]["count"] == "open")
     recipe.lanes = {.vector = take("lanes")["vector"]};
+  if (fields.contains("lanes") && fields["lanes"].contains("neighbours_up_to")) {
+    recipe.neighbours_up_to = fields["lanes"]["neighbours_up_to"];
+    fields["lanes"].erase("neighbours_up_to");
+  }
   if (const Json c = take("c"); !c.is_null())
     recipe.add_c = word_of<AddC>(c, {{"after alpha", AddC::after_alpha}, {"memory", AddC::memory}});
   if (const Json relu = take("relu"); !relu.is_null()) recipe.relu = relu;
@@ -139,10 +147,12 @@ int unit_of(const OpenSplit& split, Format a, int64_t k) {
   switch (split.unit) {
     case SplitUnit::number: return split.number;
     case SplitUnit::nvjet: return bits == 8 ? 128 : 64;
-    case SplitUnit::cutlass: break;
+    case SplitUnit::cutlass:
+    case SplitUnit::cutlass_nt: break;
   }
   const int whole = a == Format::tf32 ? 32 : bits == 64 ? 16 : 64, fine = a == Format::tf32 ? 4 : bits == 64 ? 1 : 8;
-  return k % whole == 0 ? whole : fine;
+  // CUTLASS, gemm_universal.h: whole cache lines only where K is contiguous in A or in B.
+  return split.unit == SplitUnit::cutlass && k % whole == 0 ? whole : fine;
 }
 
 /// The instruction with f16 accumulators.
@@ -327,6 +337,18 @@ std::vector<GemmPlan> plans_of(const Recipe& recipe, std::string_view name, Evid
   GemmPlan plan = chain_of(recipe, target, inputs, output.value_or(a == Format::f64 ? Format::f64 : Format::f32));
   const bool exact = info(a).kind == NumberKind::integer, is_float = !exact && a != Format::f64;
   plan.name = name;
+  if (k <= recipe.neighbours_up_to) {
+    auto& chain = std::get<CudaCoreChain>(plan.chain);
+    if (k % chain.count != 0) {
+      throw Error({.code = ViolationCode::contradiction,
+                   .field = "k",
+                   .seen = std::to_string(k),
+                   .expected = fmt::format("a multiple of {}, or more than {}: how this kernel shares another K among "
+                                           "its lanes was not measured",
+                                           chain.count, recipe.neighbours_up_to)});
+    }
+    chain.vector = static_cast<int>(std::max<int64_t>(1, k / chain.count));
+  }
   require_legal(plan);
   if (!inputs.c) evidence.erase("c");
   if (!inputs.bias) evidence.erase("bias");

@@ -434,11 +434,13 @@ GemmPlan plan_of_choice(const LibraryChoice& choice, const GemmInputs& inputs) {
                                           std::move(why)),
                   .fix = "a search (find_plans) looks for the plan in recorded bits"});
   };
-  if (choice.kernel.find("gemvx::kernel") != std::string::npos && choice.d == Format::f32)
-    throw refused("no plan gives all recorded calls of it");
-  // A kernel that adds its slices itself adds them as another kernel would.
   std::string kernel = choice.kernel;
-  if (kernel.starts_with("sm80_xmma_gemm_f32f32_f32f32_f32") && choice.slices > 1) kernel += " + execute_split_k";
+  if (kernel.starts_with("sm80_xmma_gemm_f32f32_f32f32_f32") && choice.slices > 1 &&
+      kernel.find("execute_split_k") == std::string::npos) {
+    // A sum of two has no order.
+    if (choice.slices > 2) throw refused("it adds its slices in the order in which its blocks end");
+    kernel += " + execute_split_k";
+  }
   try {
     std::vector<GemmPlan> plans =
         plans_of_kernel(kernel, inputs, choice.d, {.split_count = has_segments ? 0 : choice.slices});
