@@ -860,7 +860,8 @@ def _ordered_largest(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
 
 
 @_rule(of_rows, "aten.amax.default")
-def _amax(call: Call, x: Value, dims: int | list[int], keepdim: bool = False) -> Value:
+def _amax(call: Call, x: Value, dims: int | list[int] | None = None, keepdim: bool = False) -> Value:
+    dims = dims if dims or dims == 0 else list(range(x.array.ndim))
     axes = axes_of(dims, x.array.ndim)
     if axes != [x.array.ndim - 1] and axes and x.known is None and x.array.size:
         largest = np.asarray(_ordered_largest(x.array, tuple(axes)))

@@ -311,3 +311,10 @@ def test_a_capture_keeps_operators_that_have_kernels_beside_their_parts(monkeypa
     names = [operator["op"] for operator in seen.operators]
     assert "aten.silu_backward.default" in names and "aten.mm.default" in names, names
     assert not [name for name in names if "sigmoid" in name or "linear" in name], names
+
+
+def test_amax_without_dimensions_is_that_of_all_elements():
+    x = drawn(7, 33)
+    with bitmma.torch.gpu("H200"):
+        largest, of_columns = torch.amax(x), torch.amax(x, 0)
+    assert torch.equal(largest, x.max()) and torch.equal(of_columns, x.amax(0))
