@@ -134,7 +134,7 @@ int function_attribute(Driver& driver, Function& function, CUfunction_attribute 
       for (const char c : target.name) digits = c >= '0' && c <= '9' ? 10 * digits + (c - '0') : digits;
       return digits;
     }
-    case CU_FUNC_ATTRIBUTE_CACHE_MODE_CA: return 1;
+    case CU_FUNC_ATTRIBUTE_CACHE_MODE_CA: return 0;
     case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
       return std::max(*bitmma::driver::attribute(driver.gpu, shared_of_block) -
                           static_cast<int>(decoded(driver, function).shared_bytes()),

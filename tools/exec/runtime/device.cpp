@@ -127,8 +127,8 @@ int cudaSetDevice(int device) {
   });
 }
 int cudaInitDevice(int device, unsigned, unsigned) { return cudaSetDevice(device); }
-int cudaSetDeviceFlags(unsigned) { return error::success; }  // how a thread waits
-int cudaGetDeviceFlags(unsigned* flags) { return answer(flags, 0U); }
+int cudaSetDeviceFlags(unsigned) { return error::success; }            // how a thread waits
+int cudaGetDeviceFlags(unsigned* flags) { return answer(flags, 8U); }  // cudaDeviceMapHost
 int cudaSetValidDevices(int*, int) { return error::success; }
 int cudaChooseDevice(int* device, const void*) { return answer(device, 0); }
 int cudaGetDeviceProperties_v2(char* properties, int device) {
@@ -147,6 +147,10 @@ int cudaDeviceGetByPCIBusId(int* device, const char* id) {
 int cudaDeviceCanAccessPeer(int* can, int device, int peer) {
   return call([&] { return cuDeviceCanAccessPeer(can, device, peer); });
 }
+// There is one device, and it is no peer of its own.
+int cudaDeviceEnablePeerAccess(int peer, unsigned) {
+  return call([&] { return peer == 0 ? error::peer_access_unsupported : error::invalid_device; });
+}
 int cudaDeviceGetP2PAttribute(int* value, int, int, int) { return answer(value, 0); }  // one device
 int cudaDeviceSynchronize() {
   return call([] { return cuCtxSynchronize(); });
@@ -161,14 +165,21 @@ int cudaDeviceReset() {
   });
 }
 int cudaDeviceGetLimit(std::size_t* value, int limit) {
-  return call([&] { return cuCtxGetLimit(value, limit); });
+  return call([&] {
+    const int code = cuCtxGetLimit(value, limit);
+    return code == CUDA_ERROR_UNSUPPORTED_LIMIT ? error::invalid_value : code;
+  });
 }
 int cudaDeviceSetLimit(int limit, std::size_t value) {
   return call([&] { return cuCtxSetLimit(limit, value); });
 }
 // No cache changes bits.
-int cudaDeviceGetCacheConfig(int* config) { return answer(config, 0); }
-int cudaDeviceSetCacheConfig(int) { return error::success; }
+int cudaDeviceGetCacheConfig(int* config) {
+  return call([&] { return cuCtxGetCacheConfig(config); });
+}
+int cudaDeviceSetCacheConfig(int config) {
+  return call([&] { return cuCtxSetCacheConfig(config); });
+}
 int cudaDeviceGetSharedMemConfig(int* config) { return answer(config, 1); }  // banks of four bytes
 int cudaDeviceSetSharedMemConfig(int) { return error::success; }
 int cudaCtxResetPersistingL2Cache() { return error::success; }

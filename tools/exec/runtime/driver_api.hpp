@@ -36,6 +36,8 @@ int cuDevicePrimaryCtxReset_v2(CUdevice device);
 int cuCtxGetCurrent(CUcontext* context);
 int cuCtxSetCurrent(CUcontext context);
 int cuCtxGetDevice(CUdevice* device);
+int cuCtxGetCacheConfig(int* config);
+int cuCtxSetCacheConfig(int config);
 int cuCtxSynchronize();
 int cuCtxGetLimit(std::size_t* value, int limit);
 int cuCtxSetLimit(int limit, std::size_t value);

@@ -129,13 +129,15 @@ int cudaMalloc3D(PitchedPointer* memory, Extent extent) {
   return cudaMallocPitch(&memory->pointer, &memory->pitch, extent.width, extent.height * extent.depth);
 }
 int cudaMallocAsync(void** pointer, std::size_t bytes, CUstream stream) {
-  return call([&] { return cuMemAllocAsync(address_of(pointer), bytes, stream); });
+  if (!pointer) return record(error::invalid_value);
+  *pointer = nullptr;
+  return call([&] { return bytes == 0 ? error::success : cuMemAllocAsync(address_of(pointer), bytes, stream); });
 }
 int cudaMallocFromPoolAsync(void** pointer, std::size_t bytes, CUmemoryPool pool, CUstream stream) {
   return call([&] { return cuMemAllocFromPoolAsync(address_of(pointer), bytes, pool, stream); });
 }
 int cudaFree(void* pointer) {
-  return call([&] { return pointer ? cuMemFree_v2(address(pointer)) : error::success; });
+  return call([&] { return pointer ? cuMemFree_v2(address(pointer)) : cuCtxSynchronize(); });
 }
 int cudaFreeAsync(void* pointer, CUstream stream) {
   return call([&] { return cuMemFreeAsync(address(pointer), stream); });
@@ -221,6 +223,7 @@ int cudaMemcpyFromSymbol(void* to, const void* symbol, std::size_t bytes, std::s
 
 int cudaMemcpy2DAsync(void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch, std::size_t width,
                       std::size_t height, MemcpyKind kind, CUstream stream) {
+  if (width > to_pitch || width > from_pitch) return record(error::invalid_pitch_value);
   const MemoryTypes types = memory_types(kind);
   const CUDA_MEMCPY2D driver{.srcXInBytes = 0,
                              .srcY = 0,

@@ -68,7 +68,8 @@ int set_managed(Binary& binary) {
   return error::success;
 }
 
-/// The driver says of such a launch that a value is invalid, the runtime library that the configuration is.
+/// Of such a launch the runtime library of CUDA 12 says that the configuration is invalid; that of 13.0 says that a
+/// value is, as the driver does (measured on an H200).
 bool is_beyond_device(const LaunchConfig& config) {
   CUdevice device = 0;
   cuCtxGetDevice(&device);
@@ -86,7 +87,7 @@ bool is_beyond_device(const LaunchConfig& config) {
 }
 
 int launch(CUkernel kernel, const LaunchConfig& config, void** arguments) {
-  if (is_beyond_device(config)) return error::invalid_configuration;
+  if (is_beyond_device(config)) return major_version == 12 ? error::invalid_configuration : error::invalid_value;
   const CUlaunchConfig driver = driver_config(config);
   return cuLaunchKernelEx(&driver, reinterpret_cast<CUfunction>(kernel), arguments, nullptr);
 }

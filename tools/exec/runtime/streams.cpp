@@ -25,6 +25,8 @@ int cudaStreamQuery(CUstream stream) {
   return call([&] { return cuStreamQuery(stream); });
 }
 int cudaStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
+  constexpr unsigned known = 1;  // cudaEventWaitExternal
+  if ((flags & ~known) != 0) return record(error::invalid_value);
   return call([&] { return cuStreamWaitEvent(stream, event, flags); });
 }
 int cudaStreamAddCallback(CUstream stream, CUstreamCallback callback, void* data, unsigned flags) {
