@@ -337,7 +337,7 @@ std::vector<GemmPlan> plans_of(const Recipe& recipe, std::string_view name, Evid
   GemmPlan plan = chain_of(recipe, target, inputs, output.value_or(a == Format::f64 ? Format::f64 : Format::f32));
   const bool exact = info(a).kind == NumberKind::integer, is_float = !exact && a != Format::f64;
   plan.name = name;
-  if (k <= recipe.neighbours_up_to) {
+  if (recipe.neighbours_up_to > 0 && k <= recipe.neighbours_up_to) {
     auto& chain = std::get<CudaCoreChain>(plan.chain);
     if (k % chain.count != 0) {
       throw Error({.code = ViolationCode::contradiction,
