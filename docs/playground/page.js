@@ -246,22 +246,35 @@ function pictureView(answer, args) {
   return element('div', {className: 'picture', tabIndex: 0}, element('img', {src: source, alt: `Picture that ${lineOf(args)} draws`}));
 }
 
-/** D of `simulate`: a button an element. */
+/** D of `simulate`: a button an element, of which Tab reaches the chosen one and the arrow keys the others. */
 function gridView(answer) {
-  const rows = answer.out.split('\n').map((line) => line.match(/^row (\d+)\s+(.*)/)).filter((match) => match);
+  const lines = answer.out.split('\n'), rows = lines.map((line) => line.match(/^row (\d+)\s+(.*)/)).filter((match) => match);
   if (rows.length === 0) return textView(answer);
   const chosen = values.get('compute'), columns = rows[0][2].trim().split(/\s+/).length;
+  const isChosen = (row, col) => row === chosen.row && String(col) === chosen.col;
   const head = element('tr', {}, element('th'), ...Array.from({length: columns}, (_, col) => element('th', {scope: 'col', textContent: col})));
   const body = rows.map(([, row, line]) => element('tr', {}, element('th', {scope: 'row', textContent: row}), ...line.trim().split(/\s+/).map((value, col) =>
     element('td', {}, element('button', {
-      type: 'button', textContent: shortened(value), title: `D[${row}, ${col}] = ${value}`, 'aria-pressed': String(row === chosen.row && String(col) === chosen.col),
+      type: 'button', textContent: shortened(value), title: `D[${row}, ${col}] = ${value}`, 'aria-pressed': String(isChosen(row, col)),
+      tabIndex: isChosen(row, col) ? 0 : -1,
       onclick: () => {
         Object.assign(chosen, {row, col: String(col)});
         showForm();
-        answerAll();
+        answerAll().then(() => document.querySelector('.grid [aria-pressed=true]')?.focus({preventScroll: true}));
       },
     })))));
-  return element('div', {className: 'grid'}, element('table', {}, element('thead', {}, head), element('tbody', {}, ...body)));
+  if (!body.some((line) => line.querySelector('[tabindex="0"]'))) body[0].querySelector('button').tabIndex = 0;
+  const place = element('tbody', {onkeydown(event) {
+    const [down, right] = {ArrowDown: [1, 0], ArrowUp: [-1, 0], ArrowRight: [0, 1], ArrowLeft: [0, -1]}[event.key] ?? [0, 0];
+    const cell = event.target.closest('td'), next = place.rows[cell.parentNode.sectionRowIndex + down]?.cells[cell.cellIndex + right]?.querySelector('button');
+    if (!next || (down === 0 && right === 0)) return;
+    event.preventDefault();
+    event.target.tabIndex = -1;
+    next.tabIndex = 0;
+    next.focus();
+  }}, ...body);
+  const notes = lines.filter((line) => line !== '' && !/^(row|D) /.test(line)).join('\n');
+  return element('div', {}, element('pre', {className: 'notes', textContent: notes}), element('div', {className: 'grid'}, element('table', {}, element('thead', {}, head), place)));
 }
 
 /** Six digits show which elements are alike; the title has all of them. */
@@ -306,6 +319,15 @@ function answerSection(args, options, result) {
   return section;
 }
 
+/** Puts an answer in the place of the one that was there, so that the page does not jump and D stays scrolled. */
+function showSection(place, index, section) {
+  const old = place.children[index], grid = old?.querySelector('.grid');
+  const at = grid && [grid.scrollLeft, grid.scrollTop];
+  if (old) old.replaceWith(section);
+  else place.append(section);
+  if (at) section.querySelector('.grid')?.scrollTo(...at);
+}
+
 function answer() { answerAll().catch((error) => say(error.message, true)); }
 
 async function answerAll() {
@@ -314,14 +336,13 @@ async function answerAll() {
   showLink();
   if (!program) return;
   if (program.isBusy && pending > 0) program.stop();  // an older question
-  const sections = [];
+  let sections = 0;
   const ask = async (args, options = {}) => {
     const result = options.as === 'evidence' && table ? table : await program.run(args, options.files ?? new Map());
     if (number !== wanted) throw new Error('stopped');
     if (options.as === 'evidence') table = result;
     if (options.keeps) for (const [name, bytes] of result.files) files.set(name, bytes);
-    sections.push(answerSection(args, options, result));
-    place.replaceChildren(...sections);
+    showSection(place, sections++, answerSection(args, options, result));
     return result;
   };
   ++pending;
@@ -329,7 +350,7 @@ async function answerAll() {
   try {
     await asked.answer(values.get(asked.id), ask, files, wordsOf);
     if (number === wanted) {
-      if (sections.length === 0) place.replaceChildren();
+      while (place.children.length > sections) place.lastChild.remove();
       if (asked.id === 'command') showForm();  // with the files that were written
       say(ready);
     }

@@ -106,6 +106,12 @@ try {
     await ask("document.querySelectorAll('.grid tbody tr')[9].querySelectorAll('button')[2].click()");
     assert.match(await shown('How D[9, 2]'), /row 9, col 2/);
     assert.match(await page.evaluate('location.hash'), /row=9&col=2/);
+    await page.until("document.activeElement.ariaPressed === 'true'");
+    await page.key('ArrowDown');
+    await page.key('ArrowRight');
+    const before = await page.evaluate('document.body.dataset.answered');
+    await page.key('Enter');
+    await page.until(`document.body.dataset.answered !== ${JSON.stringify(before)} && ${isDone} && text_of('How D[10, 3]') !== ''`);
     await page.picture(path.join(pictures, 'compute_desktop.png'));
   });
 
