@@ -397,6 +397,7 @@ try {
   const version = (await program.run(['--version'])).out.trim();
   ready = `bitmma ${version.replace(/^bitmma /, '')}, loaded in ${((performance.now() - began) / 1000).toFixed(1)} s`;
   say(ready);
+  document.querySelector('footer p').append(' · ', element('a', {href: 'notices.txt', textContent: 'Licenses of what is compiled in'}));
   showForm();
   answer();
 } catch (error) {

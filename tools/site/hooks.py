@@ -305,9 +305,10 @@ def on_page_context(context: dict, *, page, config, nav) -> dict:
 def on_post_build(*, config) -> None:
     """Changes URLs in the theme's scripts, which would otherwise fetch mermaid, unused here, from elsewhere. Puts the
     program beside the page of the playground, if tools/playground has built it: without it the page says how."""
-    program = ROOT / "build/playground/page/bitmma.wasm"
-    if program.is_file():
-        shutil.copy(program, pathlib.Path(config.site_dir) / "playground")
+    made = ROOT / "build/playground/page"
+    if (made / "bitmma.wasm").is_file():
+        for name in ("bitmma.wasm", "notices.txt"):
+            shutil.copy(made / name, pathlib.Path(config.site_dir) / "playground")
     else:
         print("The site's playground has no program: tools/playground builds it")
     scripts = pathlib.Path(config.site_dir) / "assets/javascripts"
