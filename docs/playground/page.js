@@ -115,24 +115,28 @@ function showForm() {
     again.focus();
     if (at !== undefined && at !== null && again.setSelectionRange) again.setSelectionRange(at, at);
   }
-  for (const field of shown) {
-    if (field.list) suggest(field.list);
-  }
 }
 
 const listCommands = {mnemonics: ['list', '--mnemonics'], functions: ['math', '--list']};
 
-/** The lines of a list, asked for once. */
-function linesOf(name) {
+/** The lines of a list, asked for once; none if the command was stopped. */
+async function linesOf(name) {
   if (!lists.has(name)) lists.set(name, program.run(listCommands[name]).then((answer) => answer.out.trim().split('\n')));
-  return lists.get(name);
+  try {
+    return await lists.get(name);
+  } catch {
+    lists.delete(name);
+    return [];
+  }
 }
 
-async function suggest(name) {
-  if (!program || byId(`list-${name}`)) return;
-  const lines = await linesOf(name).catch(() => []);
-  if (lines.length === 0) lists.delete(name);  // it was stopped
-  else if (!byId(`list-${name}`)) document.body.append(element('datalist', {id: `list-${name}`}, ...lines.map((value) => element('option', {value}))));
+/** Lists for the fields that have one. They take half a second: after the answer. */
+async function suggest(shownTab) {
+  for (const name of new Set(shownTab.fields.flatMap((field) => field.list ?? []))) {
+    const lines = await linesOf(name);
+    if (lines.length > 0 && !byId(`list-${name}`))
+      document.body.append(element('datalist', {id: `list-${name}`}, ...lines.map((value) => element('option', {value}))));
+  }
 }
 
 /** Instructions with all the words; choosing one fills the field. */
@@ -361,6 +365,7 @@ async function answerAll() {
     clearTimeout(slow);
     if (pending === 0) byId('stop').hidden = true;
     document.body.dataset.answered = String(number);
+    if (number === wanted) suggest(asked);
   }
 }
 
