@@ -24,14 +24,18 @@ bitmma_component(hardware FOLDERS hardware USES acts)
 bitmma_component(lab FOLDERS survey USES hardware)
 bitmma_component(driver FOLDERS driver USES kernel io)
 
-set(BITMMA_COMPONENTS "c_api;hardware;driver" CACHE STRING
+# What a system without processes and without a driver of GPUs has use for.
+set(bitmma_usual_components acts)
+if(BITMMA_HOSTED)
+  set(bitmma_usual_components c_api hardware driver)
+endif()
+set(BITMMA_COMPONENTS "${bitmma_usual_components}" CACHE STRING
     "Components to build, each with those that it uses: core, products, kernel, io, acts, c_api, hardware, lab, driver")
 set(bitmma_asked ${BITMMA_COMPONENTS})
 if("lab" IN_LIST BITMMA_COMPONENTS)
   list(APPEND bitmma_asked c_api driver)  # the laboratory is everything: the default build and what is off by default
 endif()
 # CUDA programs have a driver that can be replaced on Linux with glibc.
-include(CheckCXXSymbolExists)
 check_cxx_symbol_exists(__GLIBC__ features.h BITMMA_HAS_GLIBC)
 if("driver" IN_LIST bitmma_asked AND (NOT BITMMA_HAS_GLIBC OR BITMMA_PORTABLE OR NOT CMAKE_SYSTEM_NAME STREQUAL Linux))
   message(STATUS "Component driver is left out: bitmma exec needs Linux with glibc")
@@ -39,6 +43,9 @@ if("driver" IN_LIST bitmma_asked AND (NOT BITMMA_HAS_GLIBC OR BITMMA_PORTABLE OR
 endif()
 set(bitmma_built "")
 foreach(name ${bitmma_asked})
+  if(NOT BITMMA_HOSTED AND name MATCHES "^(c_api|hardware|lab|driver)$")
+    message(FATAL_ERROR "BITMMA_COMPONENTS names ${name}, which needs processes and libraries that are loaded: BITMMA_HOSTED=ON")
+  endif()
   if(NOT name IN_LIST bitmma_all_components)
     list(JOIN bitmma_all_components ", " all)
     message(FATAL_ERROR "BITMMA_COMPONENTS names ${name}; the components are ${all}")
@@ -47,10 +54,10 @@ foreach(name ${bitmma_asked})
 endforeach()
 
 # The objects of one component: the loops over numbers, which keep -O3, and the rest; both with position-independent code,
-# for the static library, the shared one and the Python module.
+# for the static library, the shared one and the Python module. A system that loads no libraries has only the first.
 function(bitmma_add_objects target)
   add_library(${target} OBJECT ${ARGN})
-  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ${BITMMA_HOSTED})
   # No user replaces a function of the library by one of the same name: calls inside of it may be inlined.
   target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fno-semantic-interposition>)
   if(BITMMA_SANITIZE)
@@ -70,6 +77,12 @@ function(bitmma_add_component name)
     file(GLOB_RECURSE found CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/sim/${folder}/*.cpp)
     list(APPEND sources ${found})
   endforeach()
+  # Two files write files: with permissions, owners, pipes and a name that appears at the end; or the bytes alone.
+  if(BITMMA_HOSTED)
+    list(FILTER sources EXCLUDE REGEX "sim/files/plain_write\\.cpp$")
+  else()
+    list(FILTER sources EXCLUDE REGEX "sim/files/write_whole\\.cpp$")
+  endif()
   set(loops "")
   foreach(source ${sources})
     if(source IN_LIST bitmma_loop_sources)

@@ -5,19 +5,28 @@ function(bitmma_data component source)
     string(REPLACE "=" ";" row ${row})
     list(GET row 0 name)
     list(GET row 1 path)
-    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${path})
-    file(READ ${path} BITMMA_${name})
+    set(BITMMA_${name} "")
+    if(path)
+      set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${path})
+      file(READ ${path} BITMMA_${name})
+    endif()
   endforeach()
   get_filename_component(file ${source} NAME)
   configure_file(sim/${source}.cpp.in ${file}.cpp @ONLY)
   set(bitmma_${component}_data ${bitmma_${component}_data} ${CMAKE_CURRENT_BINARY_DIR}/${file}.cpp PARENT_SCOPE)
 endfunction()
 
-# The catalogue of plans, and the recorded choices of libraries.
+# The catalogue of plans, and the recorded choices of libraries: those of a grid of shapes are 6 MB, more than the rest of the
+# program, and a page that is loaded from a server does without.
+option(BITMMA_CHOICES_GRID "Build in the recorded choices of cuBLAS for a grid of shapes" ON)
+set(grid "")
+if(BITMMA_CHOICES_GRID)
+  set(grid data/choices/cublas_13.1_grid.txt)
+endif()
 bitmma_data(products gemm/catalogue_data PLANS_JSON=data/plans/plans.json KERNELS_JSON=data/plans/kernels.json
             TYPES_JSON=data/plans/types.json)
 bitmma_data(products gemm/choices_data CHOICES_TXT=data/choices/cublas_13.1.txt
-            CHOICES_GRID_TXT=data/choices/cublas_13.1_grid.txt)
+            CHOICES_GRID_TXT=${grid})
 # The facts that surveys confirmed.
 bitmma_data(core instruction/confirmed_data CONFIRMED_JSON=data/surveys/confirmed.json)
 # The tables of what GPUs gave for functions of words: evidence is never stronger than they are.

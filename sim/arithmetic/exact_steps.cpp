@@ -111,10 +111,11 @@ std::optional<Range> range_of(Format format, const Values& values) {
 
 bool may_have_exact_steps(const AccumulatorModel& model, Format a, Format b, int terms) {
   constexpr FormatSet fp8{Format::e4m3, Format::e5m2};
-  return model.step_order == StepOrder::byte_pairs && model.c_last &&
-         kernels::loop_of(model) == kernels::LoopId::f32_toward_zero && model.fraction_bits == most_fraction_bits &&
-         model.output_fraction_bits == 23 && kernels::floor_of(model) < -100 && fp8.contains(a) && fp8.contains(b) &&
-         terms % 16 == 0 && terms <= most_terms;
+  return math::IeeeEnvironment::has(Rounding::toward_zero) && model.step_order == StepOrder::byte_pairs &&
+         model.c_last && kernels::loop_of(model) == kernels::LoopId::f32_toward_zero &&
+         model.fraction_bits == most_fraction_bits && model.output_fraction_bits == 23 &&
+         kernels::floor_of(model) < -100 && fp8.contains(a) && fp8.contains(b) && terms % 16 == 0 &&
+         terms <= most_terms;
 }
 
 void sum_pairs(const int32_t* a, const int32_t* b, int pairs, const uint32_t* c, bool saturate, uint32_t* d) {

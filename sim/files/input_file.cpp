@@ -71,7 +71,7 @@ std::vector<uint8_t> read_pipe(int file, const std::string& path) {
     if (got > 0) {
       size += static_cast<size_t>(got);
       if (size < bytes.size()) continue;
-      if (size >= most_of_a_pipe)
+      if (uint64_t{size} >= most_of_a_pipe)
         refuse_file(path, "a pipe that delivers more than 4 GiB", legal, "write it into a file first");
       bytes.resize(2 * size);
     } else if (got == 0 && size > 0) {

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstring>
 #include <optional>
+#include <utility>
 
 #include "../instruction/family.hpp"
 #include "bitmma/core/bits.hpp"
@@ -210,7 +211,8 @@ void run_dealloc(Warp& warp, const Op& op, Mask mask) {
   TensorMemory& memory = *warp.cta->tensor_memory;
   const uint32_t columns = require_columns(warp.lanes_of<const uint32_t>(details.columns)[lane], lane),
                  address = warp.lanes_of<const uint32_t>(details.address)[lane];
-  if (address >= memory.allocated.size() || std::ranges::count(memory.allocated, address + 1) != columns)
+  if (address >= memory.allocated.size() ||
+      std::cmp_not_equal(std::ranges::count(memory.allocated, address + 1), columns))
     fault(ViolationCode::undefined_by_ptx, lane,
           fmt::format("tcgen05.dealloc of {} columns at {:#x}", columns, address),
           "an address and a size of tcgen05.alloc");

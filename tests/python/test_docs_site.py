@@ -93,6 +93,9 @@ def test_links_and_anchors(site, pages):
             checked += 1
             if not (site / here).is_file():
                 wrong.append(f"{name}: {link}")
+            elif here == "playground/index.html" and parts.fragment:  # a tab, with its fields: docs/playground/tabs.js
+                if f"id: '{parts.fragment.split('?')[0]}'," not in (site / "playground/tabs.js").read_text():
+                    wrong.append(f"{name}: {link}: no such tab")
             elif parts.fragment and here in pages and urllib.parse.unquote(parts.fragment) not in pages[here].anchors:
                 wrong.append(f"{name}: {link}: no such anchor")
     assert not wrong, "\n".join(wrong)

@@ -108,6 +108,8 @@ int run_command(Command& app, Context& context, std::vector<std::string> words) 
   const std::vector<std::string> arguments = with_negative_operands(with_standard_streams(app, with_help_flag(words)));
   try {
     require_acts(arguments);
+    require_hardware(arguments);
+    require_processes(arguments);
     require_lab(arguments);
     if (const std::optional<std::string> line = line_of_replay(arguments)) {
       terminal.err << "error: the Python package recomputes captures: " << printable(*line) << '\n';

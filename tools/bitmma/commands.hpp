@@ -63,8 +63,10 @@ void add_replay(Command& app, Context& context);
 std::optional<std::string> line_of_replay(const std::vector<std::string>& arguments);
 /// `bitmma survey`, where the laboratory is built; elsewhere nothing.
 void add_survey(Command& app, Context& context);
-/// Throws Error for a command of a component that this program was built without.
+/// Throws Error for a command that this program was built without.
 void require_acts(const std::vector<std::string>& arguments);
+void require_hardware(const std::vector<std::string>& arguments);
+void require_processes(const std::vector<std::string>& arguments);
 void require_lab(const std::vector<std::string>& arguments);
 void add_bench(Command& app, Context& context);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// In place of the folder acts, where components acts and hardware are not built: the program for matrix instructions.
+// In place of the folder acts, where component acts is not built: the program for matrix instructions.
 #include <algorithm>
 #include <array>
 
@@ -12,7 +12,7 @@ namespace {
 [[noreturn]] void refuse(std::string_view field, std::string_view seen) {
   throw Error({.field = std::string(field),
                .seen = std::string(seen),
-               .expected = "a program with products, kernels and GPUs; this is the one for matrix instructions",
+               .expected = "a program with products and kernels; this is the one for matrix instructions",
                .fix = "build the whole: cmake --preset release && cmake --build --preset release"});
 }
 
@@ -20,18 +20,15 @@ namespace {
 
 void add_bench(Command&, Context&) {}
 void add_gemm(Command&, Context&) {}
-void add_gpu(Command&, Context&) {}
 void add_math(Command&, Context&) {}
 void add_operator(Command&, Context&) {}
-void add_ptx(Command&, Context&) {}
 void add_quantize(Command&, Context&) {}
 void add_replay(Command&, Context&) {}
 void add_run(Command&, Context&) {}
 std::optional<std::string> line_of_replay(const std::vector<std::string>&) { return std::nullopt; }
 
 void require_acts(const std::vector<std::string>& arguments) {
-  constexpr std::array<std::string_view, 9> verbs{"bench", "gemm",     "gpu",    "math", "operator",
-                                                  "ptx",   "quantize", "replay", "run"};
+  constexpr std::array<std::string_view, 7> verbs{"bench", "gemm", "math", "operator", "quantize", "replay", "run"};
   if (arguments.empty() || std::ranges::find(verbs, arguments.front()) == verbs.end()) return;
   refuse("bitmma " + arguments.front(), "not in this program");
 }

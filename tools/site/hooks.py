@@ -3,6 +3,7 @@
 - index.md is README.md. Other files of the repository that a page links to become pages below `repository/`.
 - docs/notebooks/*.ipynb become pages with their recorded outputs; the build executes nothing.
 - The headers of include/ become the reference of C and C++.
+- docs/playground gets its program from build/playground.
 
 The build makes generated pages in memory and writes them only into the site.
 """
@@ -14,6 +15,7 @@ import json
 import pathlib
 import posixpath
 import re
+import shutil
 import sys
 
 from mkdocs.structure.files import File, Files
@@ -301,7 +303,14 @@ def on_page_context(context: dict, *, page, config, nav) -> dict:
 
 
 def on_post_build(*, config) -> None:
-    """Changes URLs in the theme's scripts, which would otherwise fetch mermaid, unused here, from elsewhere."""
+    """Changes URLs in the theme's scripts, which would otherwise fetch mermaid, unused here, from elsewhere. Puts the
+    program beside the page of the playground, if tools/playground has built it: without it the page says how."""
+    made = ROOT / "build/playground/page"
+    if (made / "bitmma.wasm").is_file():
+        for name in ("bitmma.wasm", "notices.txt"):
+            shutil.copy(made / name, pathlib.Path(config.site_dir) / "playground")
+    else:
+        print("The site's playground has no program: tools/playground builds it")
     scripts = pathlib.Path(config.site_dir) / "assets/javascripts"
     for path in scripts.rglob("*.js.map"):
         path.unlink()

@@ -11,8 +11,8 @@
 #include "bitmma/core/text.hpp"
 #include "bitmma/survey/survey.hpp"
 #include "flags.hpp"
+#include "hardware/signals.hpp"
 #include "output.hpp"
-#include "signals.hpp"
 #include "status_line.hpp"
 #include "survey_device.hpp"
 

@@ -87,4 +87,6 @@ void add_gpu(Command& app, Context& context) {
   add_gpu_campaign(*command, context);
 }
 
+void require_hardware(const std::vector<std::string>&) {}
+
 }  // namespace bitmma::cli
