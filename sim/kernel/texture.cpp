@@ -21,7 +21,7 @@ namespace kernel {
 std::optional<int64_t> surface_offset(const Texels& texels, std::array<int32_t, 3> coordinates, uint32_t layer,
                                       int bytes, SurfaceMode mode) {
   const int64_t row = texels.extent[0] * texels.texel_bytes();
-  std::array<int64_t, 4> at{coordinates[0], coordinates[1], coordinates[2], static_cast<int32_t>(layer)};
+  std::array<int64_t, 4> at{coordinates[0], coordinates[1], coordinates[2], int64_t{layer}};
   const std::array<int64_t, 4> ends{row - bytes + 1, texels.extent[1], texels.extent[2],
                                     std::max<int64_t>(texels.layers, 1)};
   for (size_t i = 0; i < at.size(); ++i) {
@@ -29,6 +29,7 @@ std::optional<int64_t> surface_offset(const Texels& texels, std::array<int32_t, 
     if (mode != SurfaceMode::clamp || ends[i] <= 0) return std::nullopt;
     at[i] = std::clamp<int64_t>(at[i], 0, ends[i] - 1);
   }
+  at[0] -= at[0] % bytes;  // the last access that is aligned
   return at[0] + at[1] * texels.row_bytes + (at[2] + at[3]) * texels.slice_bytes;
 }
 
@@ -117,7 +118,10 @@ uint32_t quotient(int64_t numerator, int64_t denominator) {
                Rounding::nearest_even));
 }
 
-uint32_t f32_of_f16(uint64_t code) {
+uint32_t f32_of_f16(uint32_t code) {
+  constexpr uint32_t sign = 0x8000, infinity = 0x7C00;
+  if ((code & ~sign) > infinity)
+    return (code & sign) << 16 | 0x7F80'0000 | (code & 0x3FF) << 13;  // NaNs stay as they are
   return static_cast<uint32_t>(convert(Format::f16, code, Format::f32, Rounding::nearest_even, Overflow::infinity));
 }
 
@@ -309,14 +313,15 @@ Corners corners_of(const Texture& texture, const TexturePoint& point, bool gathe
     const int64_t size = texels.extent[d];
     const Place place = point.are_integers ? Place{static_cast<int32_t>(word)}
                                            : place_of(word, size, texture.has_normalized_coordinates, has_neighbours);
-    corners.fractions[d] = place.fraction;
     const AddressMode mode = point.are_integers ? AddressMode::border : mode_of(texture, d);
+    // Before the first centre and behind the last one, clamp has one texel alone.
+    const bool is_beyond = mode == AddressMode::clamp && (place.texel < 0 || place.texel >= size - 1);
+    corners.fractions[d] = is_beyond ? 0 : place.fraction;
     for (int64_t i = 0; i < 2; ++i) places[d][static_cast<size_t>(i)] = texel_at(place.texel + i, size, mode);
   }
-  std::optional<int64_t> layer = 0;
+  std::optional<int64_t> layer = 0;  // an unsigned number: one below 0 is beyond the last
   if (texels.layers > 0)
-    layer = texel_at(static_cast<int32_t>(point.layer), texels.layers,
-                     point.are_integers ? AddressMode::border : AddressMode::clamp);
+    layer = texel_at(point.layer, texels.layers, point.are_integers ? AddressMode::border : AddressMode::clamp);
   for (size_t i = 0; i < static_cast<size_t>(corners.count); ++i) {
     std::array<std::optional<int64_t>, 3> at{};
     for (size_t d = 0; d < 3; ++d) at[d] = places[d][i >> d & 1];

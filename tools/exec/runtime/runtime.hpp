@@ -25,8 +25,8 @@ constexpr int runtime_version = major_version == 12 ? 12090 : 13000;
 namespace error {
 constexpr int success = 0, invalid_value = 1, memory_allocation = 2, invalid_configuration = 9, invalid_symbol = 13,
               invalid_device_pointer = 17, invalid_channel_descriptor = 20, invalid_memcpy_direction = 21,
-              missing_configuration = 52, invalid_device_function = 98, invalid_device = 101, not_ready = 600,
-              not_supported = 801;
+              invalid_filter_setting = 26, invalid_norm_setting = 27, missing_configuration = 52,
+              invalid_device_function = 98, invalid_device = 101, not_ready = 600, not_supported = 801;
 }
 
 struct Dim3 {
