@@ -3,6 +3,7 @@
 // lies outside of an array.
 //
 //   nvcc -std=c++20 -arch=sm_90 -o record_textures lab/record_textures.cu && ./record_textures FOLDER
+//   ./record_textures FOLDER 9    # what the recording of data/kernels/textures.tar.xz leaves open
 //   nvcc -std=c++20 -arch=sm_90 -DSURFACES -o record_surfaces lab/record_textures.cu && ./record_surfaces OTHER_FOLDER
 //
 // With -DSURFACES queries and surfaces, in a program of their own: a driver that does not load a module loads none of
@@ -764,6 +765,85 @@ void other_fetches() {
       }
 }
 
+/// What the first recording left open: from which size on a normalized coordinate has 22 bits, colours of borders, a
+/// border in a dimension that texels do not have, special f16 values and -2^15 of s16 in filters.
+void open_questions() {
+  for (const int size : {1025,  1500,  1920,  2047,  2049,  3000,  4095,  4097,  5000,  8191,   8193,  10000,
+                         12345, 16383, 16385, 20000, 25000, 32767, 40000, 65535, 65537, 100000, 131071})
+    for (const bool is_linear : {false, true}) {
+      Case c{.name = "scaled", .width = size, .is_linear = is_linear, .is_normalized = true, .texels = ramp(size)};
+      Random random{uint64_t(size)};
+      for (int i = 0; i < 400; ++i)
+        c.coordinates.push_back(word(step(float(double(random.below(size)) / size), random.below(9) - 4)));
+      for (int i = 0; i < 600; ++i) c.coordinates.push_back(word(float(random.unit() * (i % 2 ? 1 : 4) - (i % 3))));
+      record(c);
+    }
+  for (const int dims : {2, 3})
+    for (int d = 0; d < dims; ++d) {
+      Case c{.name = "scaled", .dims = dims, .width = 3, .height = 3, .depth = dims > 2 ? 3 : 1, .is_linear = true};
+      c.is_normalized = true;
+      (d == 0 ? c.width : d == 1 ? c.height : c.depth) = dims == 2 ? 20000 : 3001;
+      for (int z = 0; z < c.depth; ++z)
+        for (int y = 0; y < c.height; ++y)
+          for (int x = 0; x < c.width; ++x) add(c.texels, word(float(d == 0 ? x : d == 1 ? y : z)), 4);
+      Random random{uint64_t(dims * 3 + d)};
+      for (int i = 0; i < 600; ++i)
+        for (int k = 0; k < dims; ++k) c.coordinates.push_back(word(k == d ? float(random.unit()) : 0.5f));
+      record(c);
+    }
+  for (const Type type : {Type::u8, Type::s8, Type::u16, Type::s16, Type::f16, Type::u32, Type::s32}) {
+    Random random{uint64_t(type) + 31};
+    for (int i = 0; i < 150; ++i) {
+      Case c{.name = "border", .type = type, .channels = 4, .width = 4};
+      c.reads_normalized = type <= Type::s16 && i % 10 != 0;
+      c.modes[0] = 3;
+      c.keep = 4;
+      for (float& colour : c.border) {
+        const uint32_t bits = uint32_t(random.next() >> 32);
+        colour = i % 3 == 0   ? float(random.unit() * 2.2 - 1.1)
+                 : i % 3 == 1 ? float(random.below(65536)) / (random.below(2) ? 65535.0f : 65536.0f)
+                              : std::ldexp(float(bits) * 0x1p-32f, type == Type::f16 ? random.below(50) - 30 : -6);
+        if (c.type == Type::f16 && i == 149) std::memcpy(&colour, &bits, 4);
+      }
+      c.texels = random_bytes(16 * bytes_of(type), 1);
+      c.coordinates = {word(-1.5f)};
+      record(c);
+    }
+  }
+  for (const int dims : {1, 2})
+    for (const bool is_layered : {false, true}) {
+      if (dims == 1 && !is_layered) continue;
+      Case c{.name = "border", .dims = dims, .is_layered = is_layered, .width = 5, .height = dims > 1 ? 4 : 1};
+      c.depth = is_layered ? 3 : 1;
+      c.is_linear = true;
+      c.modes[0] = c.modes[1] = c.modes[2] = 3;
+      c.border[0] = -8.0f;
+      c.texels = ramp(c.width * c.height * c.depth);
+      Random random{77};
+      for (int i = 0; i < 200; ++i) {
+        if (is_layered) c.coordinates.push_back(uint32_t(random.below(3)));
+        for (int d = 0; d < dims; ++d) c.coordinates.push_back(word(float(random.below(9 * 256)) / 256 - 2));
+      }
+      record(c);
+    }
+  for (const Type type : {Type::f16, Type::s16})
+    for (const int dims : {1, 2, 3}) {
+      const int n = dims == 1 ? 400 : dims == 2 ? 20 : 8;
+      Case c{.name = "filter", .dims = dims, .type = type, .width = n, .height = dims > 1 ? n : 1, .is_linear = true};
+      c.depth = dims > 2 ? n : 1;
+      c.reads_normalized = type == Type::s16;
+      const uint32_t special[] = {0x7c00, 0xfc00, 0x7e00, 0xfe01, 0x7c01, 0x0000,
+                                  0x8000, 0x3c00, 0x8001, 0x7bff, 0xfbff};
+      const uint32_t ends[] = {0x8000, 0x8000, 0x8001, 0x7fff, 0x0000, 0x8002, 0xffff};
+      Random random{uint64_t(dims) + 5};
+      for (int i = 0; i < c.width * c.height * c.depth; ++i)
+        add(c.texels, type == Type::f16 ? special[random.below(11)] : ends[random.below(7)], 2);
+      const int extent[] = {n, n, n};
+      c.coordinates = places(1500, extent, dims, 88);
+      record(c);
+    }
+}
+
 #ifdef SURFACES
 // Queries.
 #define QUERY(i, text) asm volatile(text ".b32 %0, [%1];" : "=r"(r[i]) : "l"(object))
@@ -1195,6 +1275,7 @@ int main(int count, char** arguments) {
     case 3: filtered_small_types(); break;
     case 4: points_of_types(); break;
     case 5: other_fetches(); break;
+    case 9: open_questions(); break;
 #endif
   }
   std::fclose(text);

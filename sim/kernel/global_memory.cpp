@@ -8,6 +8,7 @@
 
 #include "bitmma/core/bits.hpp"
 #include "bitmma/core/text.hpp"
+#include "texture.hpp"
 
 namespace bitmma {
 namespace {
@@ -85,6 +86,51 @@ void require_texels(const Memory::Contents& contents, const Texels& texels) {
           fmt::format("a multiple of {}", bytes));
   const int64_t used = (slices - 1) * texels.slice_bytes + (height - 1) * texels.row_bytes + width * bytes;
   place_of(contents.blocks, texels.address, static_cast<size_t>(used));
+}
+
+/// Throws Error for a linear filter with which no GPU was measured.
+void require_measured_filter(const Texture& texture) {
+  const Texels& texels = texture.texels;
+  const auto refuse = [](std::string seen, std::string expected, std::string fix) {
+    throw Error({.code = ViolationCode::unsupported_ptx,
+                 .field = "is_linear",
+                 .seen = std::move(seen),
+                 .expected = std::move(expected),
+                 .fix = std::move(fix)});
+  };
+  for (size_t d = 0; d < static_cast<size_t>(texels.dimensions); ++d) {
+    if (texture.has_normalized_coordinates && !kernel::is_coordinate_measured(texels.extent[d]))
+      refuse(fmt::format("a linear filter of normalized coordinates along {} texels, with which no GPU was measured",
+                         texels.extent[d]),
+             "up to 1024 texels, 2048 or 4096, or 16385 to 32768",
+             "use coordinates in texels: multiply by the size in the kernel");
+  }
+  // A border of y is part of what a GPU filters along x alone.
+  const auto next = static_cast<size_t>(texels.dimensions);
+  if (next < 3 && (next == 2 || texels.layers > 0) && texture.modes[next] == AddressMode::border)
+    refuse(fmt::format("a linear filter with a border in dimension {}, which these texels do not have", next),
+           "another address mode there", "set it to clamp");
+}
+
+/// Throws Error for the colour of a border of which it is not known what a GPU makes of it in the texels' format.
+void require_measured_border(const Texture& texture) {
+  if (std::ranges::find(texture.modes, AddressMode::border) == texture.modes.end()) return;
+  constexpr uint32_t one = 0x3F80'0000;
+  const TexelFormat format = texture.texels.format;
+  for (size_t i = 0; i < static_cast<size_t>(texture.texels.channels); ++i) {
+    const uint32_t word = texture.border[i], magnitude = word & 0x7FFF'FFFF;
+    const bool is_known =
+        format == TexelFormat::f16
+            ? magnitude == 0 || (magnitude >= 0x3880'0000 && magnitude <= 0x477F'E000)  // normal f16
+            : !texture.reads_normalized || magnitude == 0 || (magnitude >= one && magnitude < 0x7F80'0000);
+    if (is_known) continue;
+    throw Error({.code = ViolationCode::unsupported_ptx,
+                 .field = "border",
+                 .seen = fmt::format("a colour with f32 {:#x} in channel {}", word, i),
+                 .expected = format == TexelFormat::f16
+                                 ? "normal numbers of f16, or 0"
+                                 : "0, or numbers from 1 on or down from -1, which are clamped"});
+  }
 }
 
 void mark_written(Memory::Contents::Block& block, size_t at, size_t bytes) {
@@ -361,23 +407,10 @@ uint64_t Memory::add_texture(const Texture& texture) {
   if (texture.reads_normalized && !texture.texels.can_be_normalized())
     refuse("reads_normalized", "of this format", "integers of 8 or 16 bits");
   if (texture.is_linear && !can_filter) refuse("is_linear", "for integers", "texels that are read as f32");
-  if (texture.is_linear)
-    throw Error({.code = ViolationCode::unsupported_ptx,
-                 .field = "is_linear",
-                 .seen = "a linear filter, whose roundings are not known",
-                 .expected = "fetches of single texels",
-                 .fix = "set the filter mode to point, or interpolate in the kernel"});
-  const bool has_border = std::ranges::find(texture.modes, AddressMode::border) != texture.modes.end();
-  const auto is_zero = [](uint32_t word) { return word == 0; };
-  if (has_border && texture.texels.format != TexelFormat::f32 && !std::ranges::all_of(texture.border, is_zero))
-    throw Error({.code = ViolationCode::unsupported_ptx,
-                 .field = "border",
-                 .seen = "a colour, which is converted to the texels' format in a way that is not known",
-                 .expected = "zeros, or texels of f32"});
+  if (texture.is_linear && !texture.is_buffer) require_measured_filter(texture);
+  require_measured_border(texture);
   if (texture.is_buffer && (texture.texels.dimensions != 1 || texture.texels.layers > 0))
     refuse("is_buffer", "of several rows", "texels of one dimension");
-  if (texture.is_buffer && (texture.is_linear || texture.has_normalized_coordinates))
-    refuse("is_buffer", "with a filter or normalized coordinates", "a fetch by integers");
   kernel::TextureObjects& objects = contents_->objects;
   const uint64_t handle = kernel::first_object + objects.made++;
   objects.textures.emplace(handle, texture);

@@ -113,25 +113,14 @@ struct FetchDetails {
   std::optional<size_t> channel = {};  // of tld4
 };
 
-/// Faults for what no GPU was measured with: results of another type than the texels', coordinates of the other kind.
-void require_type(const Texture& texture, const FetchDetails& details, int lane) {
-  using enum TexelFormat;
-  const TexelFormat format = texture.texels.format;
-  const bool is_number = texture.reads_normalized || format == f16 || format == f32;
-  const bool is_signed_integer = format == s8 || format == s16 || format == s32;
-  const Type type = is_number ? Type::f32 : is_signed_integer ? Type::s32 : Type::u32;
-  if (details.type != type)
-    fault(ViolationCode::undefined_by_ptx, lane,
-          fmt::format("a fetch of .{} from this texture", info(details.type).name),
-          fmt::format(".{}, as its texels are read", info(type).name));
-  if (details.are_integers && texture.has_normalized_coordinates)
-    fault(ViolationCode::undefined_by_ptx, lane, "integer coordinates of a texture with normalized ones",
-          "coordinates of .f32");
-  if (details.channel && *details.channel >= static_cast<size_t>(texture.texels.channels))
-    fault(ViolationCode::undefined_by_ptx, lane, fmt::format("channel {} of each texel", *details.channel),
-          fmt::format("one below {}", texture.texels.channels));
+/// Faults for coordinates with which an H200 returns nothing but zeros.
+void require_coordinates(const Texture& texture, const FetchDetails& details, int lane) {
   if (!details.are_integers && texture.is_buffer)
-    fault(ViolationCode::undefined_by_ptx, lane, "coordinates of .f32 in linear memory", "those of .s32: tex1Dfetch");
+    fault(ViolationCode::undefined_by_ptx, lane, "coordinates of .f32 in linear memory, where a GPU returns zeros",
+          "those of .s32: tex1Dfetch");
+  if (details.are_integers && !texture.is_buffer && texture.texels.dimensions == 1 && texture.texels.layers == 0)
+    fault(ViolationCode::undefined_by_ptx, lane,
+          "coordinates of .s32 in an array of one dimension, where a GPU returns zeros", "those of .f32: tex1D");
 }
 
 void run_fetch(Warp& warp, const Op& op, Mask mask) {
@@ -141,16 +130,12 @@ void run_fetch(Warp& warp, const Op& op, Mask mask) {
   for_each_lane(mask, [&](int lane) {
     const Texture& texture = textures.of(warp, place.object, lane);
     require_geometry(texture.texels, place.geometry, lane);
-    require_type(texture, details, lane);
+    require_coordinates(texture, details, lane);
     TexturePoint point{.are_integers = details.are_integers};
     for (size_t i = 0; i < static_cast<size_t>(place.geometry.dimensions); ++i)
       point.coordinates[i] = warp.lanes_of<const uint32_t>(place.coordinates[i])[lane];
     if (place.geometry.is_layered) point.layer = warp.lanes_of<const uint32_t>(place.layer)[lane];
     const Corners corners = corners_of(texture, point, details.channel.has_value());
-    if (texture.is_buffer && !corners.offsets[0])
-      fault(ViolationCode::out_of_bounds, lane,
-            fmt::format("texel {} of linear memory", static_cast<int32_t>(point.coordinates[0])),
-            fmt::format("0 to {}", texture.texels.extent[0] - 1));
     std::array<TexelBytes, most_corners> texels{};
     const int bytes = texture.texels.texel_bytes();
     for (size_t i = 0; i < static_cast<size_t>(corners.count); ++i) {
@@ -159,6 +144,10 @@ void run_fetch(Warp& warp, const Op& op, Mask mask) {
       std::memcpy(texels[i].data(), locate(warp, op, lane, Space::global, address, bytes, AccessKind::read),
                   static_cast<size_t>(bytes));
     }
+    if (!details.channel && !is_filter_measured(texture, corners, texels))
+      fault(ViolationCode::unsupported_ptx, lane,
+            "a linear filter of infinities or NaNs of f16, or of -2^15 of s16, with which no GPU was measured",
+            "other texels, or fetches of single ones");
     const std::array<uint32_t, 4> words =
         details.channel ? gathered(texture, corners, texels, *details.channel) : fetched(texture, corners, texels);
     for (size_t i = 0; i < 4; ++i) warp.lanes_of<uint32_t>(details.results[i])[lane] = words[i];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Fetches of single texels: which one a coordinate means, and what it is as a number. As the CUDA C++ Programming Guide
-// (Texture Fetching) and the PTX ISA say; no GPU was measured. What they leave open is docs/kernel_semantics.md's.
+// Fetches: which texels a coordinate means, what they are as numbers, and linear filters of them, as an H200 computes
+// them: data/kernels/textures.tar.xz. docs/kernel_semantics.md has what is not measured.
 #pragma once
 
 #include <array>
@@ -14,6 +14,16 @@ namespace bitmma::kernel {
 
 constexpr size_t most_texel_bytes = 16, most_corners = 8;
 
+/// Of a normalized coordinate a GPU keeps 21 bits behind the point for textures of up to 1,000 texels, and 22 for
+/// 30,011. Between them nothing was measured: the bound is a choice, which only changes linear filters that are refused
+/// and fetches of single texels at their edges.
+constexpr int64_t most_extent_of_21_bits = 16384;
+/// Whether the fractions of a linear filter are certain for normalized coordinates: those of up to 4,096 texels that
+/// are a power of two have no more than 21 bits.
+constexpr bool is_coordinate_measured(int64_t size) {
+  return size <= 1024 || (size <= 4096 && (size & (size - 1)) == 0) || (size > 16384 && size <= 32768);
+}
+
 /// The coordinates of a fetch: bits of f32, or s32.
 struct TexturePoint {
   std::array<uint32_t, 3> coordinates = {};
@@ -21,8 +31,8 @@ struct TexturePoint {
   bool are_integers = false;
 };
 
-/// The texels that a fetch reads: one, or the 2, 4 or 8 around a point. Texel i is the second one of dimension d if bit
-/// d of i is set.
+/// The texels that a fetch reads: one, or the 4 or 8 around a point, or none beyond the reach of integers, where a
+/// fetch is zeros. Texel i is the second one of dimension d if bit d of i is set.
 struct Corners {
   int count = 1;
   std::array<std::optional<int64_t>, most_corners> offsets = {};  // in bytes from the first texel; nothing: the border
@@ -33,8 +43,12 @@ Corners corners_of(const Texture& texture, const TexturePoint& point, bool gathe
 
 using TexelBytes = std::array<uint8_t, most_texel_bytes>;
 /// The words of the four channels that a fetch returns, of the texels at its corners. Those of the border are not read.
+/// Channels that texels do not have are 0.
 std::array<uint32_t, 4> fetched(const Texture& texture, const Corners& corners,
                                 std::span<const TexelBytes, most_corners> texels);
+/// False for a linear filter of texels with which no GPU was measured: f16 infinities and NaNs, and -2^15 of s16.
+bool is_filter_measured(const Texture& texture, const Corners& corners,
+                        std::span<const TexelBytes, most_corners> texels);
 /// What tld4 returns: a channel of each of the four texels, in its order.
 std::array<uint32_t, 4> gathered(const Texture& texture, const Corners& corners,
                                  std::span<const TexelBytes, most_corners> texels, size_t channel);

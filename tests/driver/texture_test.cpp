@@ -129,12 +129,15 @@ TEST_CASE("bytes are copied to and from arrays of one dimension, and planes to a
   CHECK((host[0] == 6 && host[1] == 8));
 }
 
-TEST_CASE("textures whose bits are not known are not supported, and wrong ones are refused") {
+TEST_CASE("textures that no GPU was measured with are not supported, and wrong ones are refused") {
   const TestContext context;
   CUtexObject object = 0;
   const CUarray array = make_array({.Width = 4, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 1});
   const CUDA_RESOURCE_DESC resource = resource_of(array);
-  CHECK(make_texture(&object, resource, {.filterMode = 1}) == CUDA_ERROR_NOT_SUPPORTED);
+  CHECK(make_texture(&object, resource, {.filterMode = 1}) == CUDA_SUCCESS);
+  const CUarray wide = make_array({.Width = 1025, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 1});
+  CHECK(make_texture(&object, resource_of(wide), {.filterMode = 1, .flags = CU_TRSF_NORMALIZED_COORDINATES}) ==
+        CUDA_ERROR_NOT_SUPPORTED);
   CHECK(make_texture(&object, resource, {.flags = CU_TRSF_SRGB}) == CUDA_ERROR_NOT_SUPPORTED);
   CHECK(make_texture(&object, resource, {.addressMode = {4, 0, 0}}) == CUDA_ERROR_INVALID_VALUE);
   CUDA_RESOURCE_DESC with_levels{};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Textures and surfaces: which texel a coordinate means, what is outside, what is refused. No GPU was measured; what is
-// expected here is what the CUDA C++ Programming Guide and the PTX ISA say.
+// Textures and surfaces: which texel a coordinate means, what is outside, what is refused. recorded_textures_test.cpp
+// compares with an H200; here kernels run, and what is expected can be read.
 #include "bitmma/kernel/texture.hpp"
 
 #include <fmt/format.h>
@@ -124,7 +124,8 @@ TEST_CASE("texels of two and three dimensions and of layers are where their rows
   const uint64_t volume = deep.memory.add_texture({.texels = deep.texels});
   CHECK(deep.fetch(volume, "tex.3d.v4.f32.f32", "%f1, %f2, %f3, %f3", {bits(1.5F), bits(2.5F), bits(1.5F)})[0] ==
         bits(21.0F));
-  CHECK(deep.fetch(volume, "tex.3d.v4.f32.s32", "%r1, %r2, %r3, %r3", {1, 9, 0})[0] == bits(9.0F));
+  CHECK(deep.fetch(volume, "tex.3d.v4.f32.s32", "%r1, %r2, %r3, %r3", {1, 2, 0})[0] == bits(9.0F));
+  CHECK(deep.fetch(volume, "tex.3d.v4.f32.s32", "%r1, %r2, %r3, %r3", {1, 3, 0})[0] == 0);  // integers are not clamped
   Image flat(TexelFormat::f32, 1, {4, 3, 1}, ramp(24), 2, 2);
   const uint64_t layers = flat.memory.add_texture({.texels = flat.texels});
   CHECK(flat.fetch(layers, "tex.a2d.v4.f32.f32", "%r1, %f2, %f3, %f3", {1, bits(3.5F), bits(0.5F)})[0] == bits(15.0F));
@@ -156,26 +157,66 @@ TEST_CASE("texels of each format are read as they are or as normalized numbers")
   CHECK(words_of(signed_bytes, false, "s32") == Words{uint32_t(-128), uint32_t(-127), uint32_t(-1), 127});
   CHECK(words_of(signed_bytes, true, "f32") == Words{bits(-1.0F), bits(-1.0F), bits(-1 / 127.0F), bits(1.0F)});
   Image shorts(TexelFormat::u16, 2, {1, 1, 1}, std::vector<uint16_t>{65535, 3}, 1);
-  CHECK(words_of(shorts, true, "f32") == Words{bits(1.0F), bits(3 / 65535.0F), 0, bits(1.0F)});
+  CHECK(words_of(shorts, true, "f32") == Words{bits(1.0F), bits(3 / 65535.0F), 0, 0});
   Image signed_shorts(TexelFormat::s16, 2, {1, 1, 1}, std::vector<int16_t>{-32768, 5}, 1);
-  CHECK(words_of(signed_shorts, true, "f32") == Words{bits(-1.0F), bits(5 / 32767.0F), 0, bits(1.0F)});
+  CHECK(words_of(signed_shorts, true, "f32") == Words{bits(-1.0F), bits(5 / 32767.0F), 0, 0});
   Image halves(TexelFormat::f16, 2, {1, 1, 1}, std::vector<uint16_t>{0x0001, 0xC000}, 1);
-  CHECK(words_of(halves, false, "f32") == Words{bits(0x1p-24F), bits(-2.0F), 0, bits(1.0F)});
+  CHECK(words_of(halves, false, "f32") == Words{bits(0x1p-24F), bits(-2.0F), 0, 0});
   Image integers(TexelFormat::s32, 1, {1, 1, 1}, std::vector<int32_t>{-7}, 1);
   CHECK(words_of(integers, false, "s32")[0] == uint32_t(-7));
 }
 
-TEST_CASE("linear memory is fetched by integers, and outside of it a fetch is a fault") {
+TEST_CASE("a linear filter weighs the texels around a point in 256ths") {
+  const auto sample = [](Image& image, Texture texture, std::string_view opcode, std::string_view place,
+                         std::vector<uint32_t> operands) {
+    texture.texels = image.texels;
+    texture.is_linear = true;
+    return image.fetch(image.memory.add_texture(texture), opcode, place, std::move(operands))[0];
+  };
+  Image line(TexelFormat::f32, 1, {4, 1, 1}, std::vector<float>{0, 256, 0, -256}, 1);
+  const auto at = [&](float x, const Texture& texture = {}) {
+    return std::bit_cast<float>(sample(line, texture, "tex.1d.v4.f32.f32", "%f1", {bits(x)}));
+  };
+  CHECK(at(0.5F) == 0);
+  CHECK(at(0.5F + 3 / 256.0F) == 3);
+  CHECK(at(0.5F + 3.49F / 256) == 3);
+  CHECK(at(0.5F + 3.5F / 256) == 4);
+  CHECK(at(9) == -256);
+  // A border of y takes half of each result, although there is no y.
+  Texture bordered;
+  bordered.modes = {AddressMode::border, AddressMode::border, AddressMode::clamp};
+  bordered.border[0] = bits(64.0F);
+  CHECK(at(1.5F, bordered) == 160);
+  CHECK(at(-7, bordered) == 64);
+  Image square(TexelFormat::f32, 1, {2, 2, 1}, std::vector<float>{0, 0, 0, 256}, 2);
+  const auto corner = [&](int x, int y) {  // 11 * 11 / 256 is 0.47, 12 * 11 / 256 0.52
+    return std::bit_cast<float>(sample(square, {}, "tex.2d.v4.f32.f32", "%f1, %f2",
+                                       {bits(0.5F + float(x) / 256), bits(0.5F + float(y) / 256)}));
+  };
+  CHECK(corner(11, 11) == 0);
+  CHECK(corner(12, 11) == 1);
+  CHECK(corner(8, 16) == 1);  // a tie
+  Image bytes(TexelFormat::u8, 1, {2, 1, 1}, std::vector<uint8_t>{0, 100}, 1);
+  CHECK(sample(bytes, {.reads_normalized = true}, "tex.1d.v4.f32.f32", "%f1", {bits(0.75F)}) == bits(6425 / 65535.0F));
+  Image halves(TexelFormat::f16, 1, {2, 1, 1}, std::vector<uint16_t>{0x3C00, 0x7C00}, 1);
+  const uint64_t object = halves.memory.add_texture({.texels = halves.texels, .is_linear = true});
+  const std::string_view filtered = "tex.1d.v4.f32.f32 {%v1, %v2, %v3, %v4}, [%rd2, {%f1}];";
+  CHECK(fault_of(halves, object, filtered, {bits(0.75F)}).code == ViolationCode::unsupported_ptx);
+  CHECK(halves.fetch(object, "tex.1d.v4.f32.f32", "%f1", {bits(0.5F)})[0] == bits(1.0F));
+}
+
+TEST_CASE("linear memory is fetched by integers, and outside of it are zeros") {
   Image image(TexelFormat::u16, 1, {5, 1, 1}, std::vector<uint16_t>{10, 11, 12, 13, 14}, 1);
   const uint64_t object = image.memory.add_texture({.texels = image.texels, .is_buffer = true});
   CHECK(image.fetch(object, "tex.1d.v4.u32.s32", "%r1", {4})[0] == 14);
   const std::string_view by_integer = "tex.1d.v4.u32.s32 {%v1, %v2, %v3, %v4}, [%rd2, {%r1}];";
-  CHECK(fault_of(image, object, by_integer, {5}).code == ViolationCode::out_of_bounds);
-  CHECK(fault_of(image, object, by_integer, {uint32_t(-1)}).code == ViolationCode::out_of_bounds);
+  CHECK(image.fetch(object, "tex.1d.v4.u32.s32", "%r1", {5})[0] == 0);
+  CHECK(image.fetch(object, "tex.1d.v4.u32.s32", "%r1", {uint32_t(-1)})[0] == 0);
   CHECK(fault_of(image, object, "tex.1d.v4.u32.f32 {%v1, %v2, %v3, %v4}, [%rd2, {%f1}];", {}).code ==
         ViolationCode::undefined_by_ptx);
-  CHECK(fault_of(image, object, "tex.1d.v4.s32.s32 {%v1, %v2, %v3, %v4}, [%rd2, {%r1}];", {}).code ==
-        ViolationCode::undefined_by_ptx);
+  CHECK(image.fetch(object, "tex.1d.v4.f32.s32", "%r1", {2})[0] == 12);  // the type of a result is no conversion
+  const uint64_t array = image.memory.add_texture({.texels = image.texels});
+  CHECK(fault_of(image, array, by_integer, {}).code == ViolationCode::undefined_by_ptx);
   CHECK(fault_of(image, object, "tex.2d.v4.u32.s32 {%v1, %v2, %v3, %v4}, [%rd2, {%r1, %r1}];", {}).code ==
         ViolationCode::undefined_by_ptx);
   CHECK(fault_of(image, object + 100, by_integer, {}).code == ViolationCode::out_of_bounds);
@@ -216,7 +257,7 @@ TEST_CASE("a surface is bytes in rows, and .trap, .clamp and .zero say what is o
   CHECK(image.run(object, "suq.width.b32 %v1, [%rd2];\nst.global.b32 [%rd1], %v1;", {})[0] == 3);
 }
 
-TEST_CASE("textures that a GPU does not have, or whose bits are not known, are refused") {
+TEST_CASE("textures that a GPU does not have, or with which none was measured, are refused") {
   Image image(TexelFormat::u8, 1, {4, 2, 1}, std::vector<uint8_t>(8), 2);
   const Texture good{.texels = image.texels};
   const auto refused_with = [&](const auto& change, ViolationCode code, std::string_view field) {
@@ -232,14 +273,25 @@ TEST_CASE("textures that a GPU does not have, or whose bits are not known, are r
   refused_with([](Texture& t) { t.texels.row_bytes = 3; }, illegal_value, "row_bytes");
   refused_with([](Texture& t) { t.texels.extent[1] = 3; }, out_of_bounds, "address");
   refused_with([](Texture& t) { t.is_linear = true; }, illegal_value, "is_linear");
-  refused_with([](Texture& t) { t.is_linear = t.reads_normalized = true; }, unsupported_ptx, "is_linear");
+  refused_with(
+      [](Texture& t) {
+        t.is_linear = t.reads_normalized = true;
+        t.modes[2] = AddressMode::border;
+      },
+      unsupported_ptx, "is_linear");
   refused_with([](Texture& t) { t.is_buffer = true; }, illegal_value, "is_buffer");
   refused_with(
       [](Texture& t) {
         t.modes[0] = AddressMode::border;
-        t.border[1] = 1;
+        t.reads_normalized = true;
+        t.border[0] = bits(0.5F);
       },
       unsupported_ptx, "border");
+  Image wide(TexelFormat::f32, 1, {1025, 1, 1}, ramp(1025), 1);
+  Texture texture{.texels = wide.texels, .is_linear = true, .has_normalized_coordinates = true};
+  CHECK_THROWS_MATCHES(wide.memory.add_texture(texture), Error, test::refused(unsupported_ptx, "is_linear"));
+  texture.texels.extent[0] = 1024;
+  CHECK_NOTHROW(wide.memory.add_texture(texture));
   CHECK_THROWS_MATCHES(image.memory.remove_texture(1), Error, test::refused(not_found, "handle"));
   CHECK_THROWS_MATCHES(image.memory.remove_surface(image.memory.add_texture(good)), Error,
                        test::refused(not_found, "handle"));

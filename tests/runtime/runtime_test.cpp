@@ -449,6 +449,12 @@ TEST_CASE("arrays are copied in elements and in bytes, and their objects give ba
   CHECK(cudaDestroySurfaceObject(surface) == 0);
   CHECK(cudaDestroyTextureObject(object) == 0);
   texture.filter_mode = 1;
+  REQUIRE(cudaCreateTextureObject(&object, &resource, &texture, nullptr) == 0);
+  CHECK(cudaDestroyTextureObject(object) == 0);
+  texture.read_mode = 0;  // integers as they are have no filter: as recorded on an H200
+  CHECK(cudaCreateTextureObject(&object, &resource, &texture, nullptr) == 26);
+  CHECK(cudaGetLastError() == 26);
+  texture.srgb = 1, texture.read_mode = 1;
   CHECK(cudaCreateTextureObject(&object, &resource, &texture, nullptr) == 801);
   CHECK(cudaGetLastError() == 801);
   const ChannelDesc wrong{16, 8, 0, 0, 1};

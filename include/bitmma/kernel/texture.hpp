@@ -39,7 +39,7 @@ struct Texture {
   Texels texels = {};
   bool is_buffer = false;  // memory of one dimension, cudaResourceTypeLinear: fetched by integers
   std::array<AddressMode, 3> modes = {AddressMode::clamp, AddressMode::clamp, AddressMode::clamp};
-  bool is_linear = false;         // filters linearly, which add_texture refuses; otherwise a fetch is one texel
+  bool is_linear = false;         // filters linearly; otherwise a fetch is one texel
   bool reads_normalized = false;  // of texels that can be normalized
   bool has_normalized_coordinates = false;
   std::array<uint32_t, 4> border = {};  // of each channel: the bits of its f32

@@ -25,9 +25,9 @@ constexpr int runtime_version = major_version == 12 ? 12090 : 13000;
 namespace error {
 constexpr int success = 0, invalid_value = 1, memory_allocation = 2, invalid_configuration = 9,
               invalid_pitch_value = 12, invalid_symbol = 13, invalid_device_pointer = 17,
-              invalid_channel_descriptor = 20, invalid_memcpy_direction = 21, missing_configuration = 52,
-              invalid_device_function = 98, invalid_device = 101, peer_access_unsupported = 217, not_ready = 600,
-              not_supported = 801;
+              invalid_channel_descriptor = 20, invalid_memcpy_direction = 21, invalid_filter_setting = 26,
+              invalid_norm_setting = 27, missing_configuration = 52, invalid_device_function = 98, invalid_device = 101,
+              peer_access_unsupported = 217, not_ready = 600, not_supported = 801;
 }
 
 struct Dim3 {

@@ -111,6 +111,27 @@ int resource_to_driver(const ResourceDesc& desc, CUDA_RESOURCE_DESC& driver) {
   return error::invalid_value;
 }
 
+/// What CUDA refuses of the texels' format: integers that are filtered as they are, floats that are read as normalized.
+int check_reads(const CUDA_RESOURCE_DESC& resource, const TextureDesc& texture) {
+  CUarray_format format = CU_AD_FORMAT_FLOAT;
+  if (resource.resType == CU_RESOURCE_TYPE_ARRAY) {
+    CUDA_ARRAY3D_DESCRIPTOR array;
+    if (const int code = cuArray3DGetDescriptor_v2(&array, resource.res.array.hArray); code != error::success)
+      return code;
+    format = array.Format;
+  } else if (resource.resType == CU_RESOURCE_TYPE_LINEAR) {
+    format = resource.res.linear.format;
+  } else if (resource.resType == CU_RESOURCE_TYPE_PITCH2D) {
+    format = resource.res.pitch2D.format;
+  } else {
+    return error::success;  // the driver refuses it
+  }
+  const ChannelDesc desc = from_driver(format, 1);
+  const bool is_float = desc.kind == 2;
+  if (texture.reads_normalized) return is_float || desc.x == 32 ? error::invalid_norm_setting : error::success;
+  return texture.filter_mode == 1 && !is_float ? error::invalid_filter_setting : error::success;
+}
+
 ResourceDesc resource_from_driver(const CUDA_RESOURCE_DESC& driver) {
   ResourceDesc desc{};
   desc.type = driver.resType;
@@ -245,6 +266,7 @@ int cudaCreateTextureObject(CUtexObject* object, const ResourceDesc* resource, c
   return call([&] {
     CUDA_RESOURCE_DESC driver_resource;
     if (const int code = resource_to_driver(*resource, driver_resource); code != error::success) return code;
+    if (const int code = check_reads(driver_resource, *texture); code != error::success) return code;
     CUDA_TEXTURE_DESC driver{};
     for (std::size_t i = 0; i < 3; ++i) driver.addressMode[i] = texture->address_mode[i];
     for (std::size_t i = 0; i < 4; ++i) driver.borderColor[i] = texture->border[i];
