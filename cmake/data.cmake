@@ -26,7 +26,7 @@ endif()
 bitmma_data(products gemm/catalogue_data PLANS_JSON=data/plans/plans.json KERNELS_JSON=data/plans/kernels.json
             TYPES_JSON=data/plans/types.json)
 bitmma_data(products gemm/choices_data CHOICES_TXT=data/choices/cublas_13.1.txt
-            CHOICES_GRID_TXT=${grid})
+            CHOICES_GRID_TXT=${grid} CHOICES_BY_K_TXT=data/choices/cublas_13.1_by_k.txt)
 # The facts that surveys confirmed.
 bitmma_data(core instruction/confirmed_data CONFIRMED_JSON=data/surveys/confirmed.json)
 # The tables of what GPUs gave for functions of words: evidence is never stronger than they are.

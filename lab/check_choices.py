@@ -125,16 +125,25 @@ def held_out(path):
     ]
 
 
-def hit_rates(path):
-    """{(kind, layout): {"multiples of 64", "of 8" or "any": [right, drawn]}} of the H200's choices, also predicted."""
+def hit_rates(path, gradients=False):
+    """{(kind, layout): {"multiples of 64", "of 8", "any" or "gradients": [right, drawn]}} of the H200's choices.
+
+    With `gradients` a file of shapes of gradients of weights, of which those count whose M and N were recorded.
+    """
     rates = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for kind, layout, (m, n, k), recorded in held_out(path):
+            if recorded[0].startswith("refused"):  # beyond the recorder's memory
+                continue
             choice = bitmma.library_choice(m, n, k, target="H200", layout=layout, nearest=True, **KINDS[kind])
             name = next(
                 name for step, name in ((64, "multiples of 64"), (8, "of 8"), (1, "any")) if n % step == k % step == 0
             )
+            if gradients:
+                name = "gradients"
+                if not choice.exact:
+                    continue
             rate = rates.setdefault((kind, layout), {}).setdefault(name, [0, 0])
             kernel, slices = recorded
             rate[0] += (choice.kernel, choice.slices) == (kernel, max(1, slices))

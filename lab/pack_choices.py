@@ -4,6 +4,7 @@
 
   pack_choices.py h100.json.xz h200.json.xz -o data/choices/cublas_13.1.txt
   pack_choices.py --grid grid.tar.xz --gpu H200 --about "NVIDIA H200, ..." -o data/choices/cublas_13.1_grid.txt
+  pack_choices.py --by-k by_k.tar.xz --gpu H200 --about "NVIDIA H200, ..." -o data/choices/cublas_13.1_by_k.txt
 
 Kernels whose differences do not affect the bits get one name, with `*` for what is left out: tiles, stages,
 clusters and raster of nvjet, tiles of CUTLASS 2 and of xmma. Needs c++filt. data/choices/README.md explains the table.
@@ -168,41 +169,25 @@ def pack_grid(options):
     return "\n".join(lines) + "\n", f"{len(whole)} grids, {len(kernels)} kernels with slices"
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("recordings", nargs="+", help="files of record_choices.py, one a GPU")
-    parser.add_argument("-o", "--output", required=True, help="the table to write")
-    parser.add_argument("--grid", action="store_true", help="the recordings are of record_choice_grid.py")
-    parser.add_argument("--gpu", default="H200", help="with --grid: the GPU's short name")
-    parser.add_argument("--without", nargs="*", default=[], metavar="KIND|LAYOUT", help="grids that are left out")
-    parser.add_argument("--about", default="", help="with --grid: GPU, library, driver and date")
-    options = parser.parse_args()
-    if options.grid:
-        text, summary = pack_grid(options)
-        with open(options.output, "w") as file:
-            file.write(text)
-        print(f"{options.output}: {len(text)} bytes, {summary}")
-        return 0
-    recordings = []
-    for path in options.recordings:
-        with lzma.open(path) as file:
-            recordings.append(json.load(file))
-    gpus = {re.search(r"[HBA]\d+", recording["about"]["gpu"])[0]: merged(recording) for recording in recordings}
-    pairs = sorted({pair for one in gpus.values() for table in one.values() for pair in table})
-    lists = {runs: 0 for one in gpus.values() for table in one.values() for runs in table.values() if runs}
+def table_of_pairs(about, gpus):
+    """The text of {gpu: {(kind, layout): {pair: ((M or K, (class, slices)), ..., (end, None))}}}, and what it has."""
+    pairs = sorted({pair for tables in gpus.values() for table in tables.values() for pair in table})
+    lists = {runs: 0 for tables in gpus.values() for table in tables.values() for runs in table.values() if runs}
     used = Counter(kernel for runs in lists for _, kernel in runs if kernel)
     kernels = [kernel for kernel, _ in used.most_common()]
     names = list(dict.fromkeys(name for name, _ in kernels))
     number = {kernel: at + 1 for at, kernel in enumerate(kernels)} | {None: 0}
-    lines = ["# Which kernel cuBLAS takes. Made by lab/pack_choices.py; data/choices/README.md explains it."]
-    for recording in recordings:
-        about = recording["about"]
-        lines.append(
-            f"# {about['gpu']}, {about['library']}, driver {about['driver']}, {about['date']}: {about['calls']} calls"
-        )
-    lines += ["pairs", " ".join(f"{n},{k}" for n, k in pairs), "names", *names, "kernels"]
-    lines.append(digits(value for name, slices in kernels for value in (names.index(name), slices)))
-    lines.append("runs")
+    lines = [
+        "# Which kernel cuBLAS takes. Made by lab/pack_choices.py; data/choices/README.md explains it.",
+        *(f"# {line}" for line in about),
+        "pairs",
+        " ".join(f"{n},{k}" for n, k in pairs),
+        "names",
+        *names,
+        "kernels",
+        digits(value for name, slices in kernels for value in (names.index(name), slices)),
+        "runs",
+    ]
     for at, runs in enumerate(lists):
         lists[runs] = at + 1
         before, values = 0, []
@@ -214,13 +199,61 @@ def main():
     for gpu, tables in gpus.items():
         for (kind, layout), table in sorted(tables.items()):
             lines.append(f"{gpu}|{kind}|{layout}|{digits(lists.get(table.get(pair, ()), 0) for pair in pairs)}")
-    text = "\n".join(lines) + "\n"
+    summary = f"{len(pairs)} pairs, {len(names)} names, {len(kernels)} with slices, {len(lists)} lists of runs"
+    return "\n".join(lines) + "\n", summary
+
+
+def by_k_of(archives):
+    """{(kind, layout): {(m, n): ((K, (class, slices)), ..., (most K + 1, None))}} of record_choice_grid.py --by-k."""
+    tables = {}
+    for path in archives:
+        for (kind, layout, m, n, most, runs), classes in recorded_rows(path):
+            row, end = [], int(most) + 1
+            for run in runs.split(","):
+                k, number = int(run.split(":")[0]), run.split(":")[1]
+                if classes[number][0].startswith("refused"):  # operands or D do not fit the recorder's memory
+                    end = k
+                    break
+                if not row or row[-1][1] != classes[number]:
+                    row.append((k, classes[number]))
+            if row:
+                tables.setdefault((kind, layout), {})[int(m), int(n)] = (*row, (end, None))
+    return tables
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("recordings", nargs="+", help="files of record_choices.py, one a GPU")
+    parser.add_argument("-o", "--output", required=True, help="the table to write")
+    parser.add_argument("--grid", action="store_true", help="the recordings are of record_choice_grid.py")
+    parser.add_argument("--by-k", action="store_true", help="the recordings are of record_choice_grid.py --by-k")
+    parser.add_argument("--gpu", default="H200", help="with --grid and --by-k: the GPU's short name")
+    parser.add_argument("--without", nargs="*", default=[], metavar="KIND|LAYOUT", help="grids that are left out")
+    parser.add_argument("--about", default="", help="with --grid and --by-k: GPU, library, driver and date")
+    options = parser.parse_args()
+    if options.grid:
+        text, summary = pack_grid(options)
+        with open(options.output, "w") as file:
+            file.write(text)
+        print(f"{options.output}: {len(text)} bytes, {summary}")
+        return 0
+    if options.by_k:
+        text, summary = table_of_pairs([options.about], {options.gpu: by_k_of(options.recordings)})
+    else:
+        recordings = []
+        for path in options.recordings:
+            with lzma.open(path) as file:
+                recordings.append(json.load(file))
+        gpus = {re.search(r"[HBA]\d+", recording["about"]["gpu"])[0]: merged(recording) for recording in recordings}
+        about = (recording["about"] for recording in recordings)
+        lines = [
+            f"{row['gpu']}, {row['library']}, driver {row['driver']}, {row['date']}: {row['calls']} calls"
+            for row in about
+        ]
+        text, summary = table_of_pairs(lines, gpus)
     with open(options.output, "w") as file:
         file.write(text)
-    print(
-        f"{options.output}: {len(text)} bytes, {len(pairs)} pairs (N, K), {len(names)} names, "
-        f"{len(kernels)} with slices, {len(lists)} lists of runs"
-    )
+    print(f"{options.output}: {len(text)} bytes, {summary}")
     return 0
 
 

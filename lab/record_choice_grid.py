@@ -9,8 +9,11 @@ PyTorch's own calls, 30 to 250 us each. With 16 cores the nine kinds of layout n
                                                               steps first
   record_choice_grid.py -o grid.tar.xz --layouts nn,tn       of A and B: n has contiguous rows, t contiguous columns
   record_choice_grid.py -o held_out.tar.xz --shapes FILE      the shapes of a file, lines `kind|layout|m|n|k`
+  record_choice_grid.py -o by_k.tar.xz --by-k                 layout tn as gradients of weights have it: M and N of the
+                                                              pairs of cublas_13.1.txt, K all up to 2048, multiples of
+                                                              8 up to 16384
 
-pack_choices.py --grid makes the table of a recorded grid.
+pack_choices.py --grid makes the table of a recorded grid, pack_choices.py --by-k that of gradients.
 """
 
 import argparse
@@ -38,6 +41,42 @@ def build(program):
     return os.pathsep.join(map(str, [folder / "lib", *folder.parent.glob("nvidia/*/lib")]))
 
 
+def gradients():
+    """(kind, layout, M, N, K) of gradients of weights: K is the number of rows of a batch."""
+    with open(pathlib.Path(__file__).parent.parent / "data/choices/cublas_13.1.txt") as file:
+        lines = file.read().splitlines()
+    pairs = [tuple(map(int, pair.split(","))) for pair in lines[lines.index("pairs") + 1].split()]
+    return [
+        (kind, "tn", m, n, k)
+        for kind in ("bf16", "f16", "f32", "tf32")
+        for m, n in pairs
+        for k in [*range(1, 2048), *range(2048, 16385, 8)]
+        if max(m, n) * k <= 2**28
+    ]
+
+
+def runs_by_k(files, output):
+    """One file of lines `kind|layout|m|n|most K|k:class,k:class,...` of the files of all processes."""
+    numbers, pairs = {}, {}
+    for file in files:
+        with open(file) as lines:
+            rows = lines.read().splitlines()
+        split = (row.split(" ", 3) for row in rows if row.startswith("#class"))
+        classes = {number: numbers.setdefault((name, slices), len(numbers)) for _, number, slices, name in split}
+        for row in rows:
+            if not row.startswith("#"):
+                kind, layout, m, n, k, number = row.split("|")
+                pairs.setdefault((kind, layout, int(m), int(n)), []).append((int(k), classes[number]))
+    with open(output, "w") as file:
+        for (kind, layout, m, n), choices in sorted(pairs.items()):
+            choices.sort()
+            changes = [run for run, last in zip(choices, [(0, None), *choices], strict=False) if run[1] != last[1]]
+            runs = ",".join(f"{k}:{number}" for k, number in changes)
+            file.write(f"{kind}|{layout}|{m}|{n}|{choices[-1][0]}|{runs}\n")
+        for (name, slices), number in numbers.items():
+            file.write(f"#class {number} {slices} {name}\n")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-o", "--output", required=True, help="the file to write, *.tar.xz")
@@ -45,8 +84,13 @@ def main():
     parser.add_argument("--processes", type=int, default=os.cpu_count(), help="each has 1 GB of GPU memory")
     parser.add_argument("--layouts", default="nt", help="of A and B: nt, nn, tn, separated by commas")
     parser.add_argument("--shapes", help="record the shapes of this file instead of the grid")
+    parser.add_argument("--by-k", action="store_true", help="record gradients of weights, at every change of K")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
+        if options.by_k:
+            options.layouts, options.shapes = "tn", os.path.join(folder, "shapes.txt")
+            with open(options.shapes, "w") as file:
+                file.writelines("|".join(map(str, shape)) + "\n" for shape in gradients())
         program = os.path.join(folder, "record_choices")
         paths = build(program)
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -64,6 +108,10 @@ def main():
         if sum(process.wait() != 0 for process in begun):
             print("record_choice_grid.py: a process failed", file=sys.stderr)
             return 1
+        if options.by_k:
+            merged = os.path.join(folder, "by_k.txt")
+            runs_by_k(files, merged)
+            files = [merged]
         with tarfile.open(options.output, "w:xz") as archive:
             for file in files:
                 archive.add(file, os.path.basename(file))

@@ -5,6 +5,7 @@ says cuBLAS takes the one whose bits the GPU gives?
 
   record_choice_products.py -o products.json.xz            2,000 shapes
   record_choice_products.py -o products.json.xz --shapes 5000 --seed 2
+  record_choice_products.py -o gradients.json.xz --gradients          of weights: any K, M and N of cublas_13.1.txt
 
 Of D it keeps the words of two rows and eight columns; operands come from seeds. Needs PyTorch and a GPU, not bitmma.
 """
@@ -12,12 +13,13 @@ Of D it keeps the words of two rows and eight columns; operands come from seeds.
 import argparse
 import json
 import lzma
+import os
 import random
 import sys
 
 import torch
 
-from record_common import GENERATOR, about_this_machine, values
+from record_common import GENERATOR, ROOT, about_this_machine, values
 
 TYPES = {"f32": torch.float32, "tf32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
 KINDS = [(kind, layout) for kind in TYPES for layout in ("nt", "nn", "tn")]
@@ -41,6 +43,17 @@ def drawn(count, seed):
     return shapes
 
 
+def drawn_gradients(count, seed):
+    """(kind, "tn", M, N, K): M and N of the pairs of cublas_13.1.txt, K from 1 to 4096, uniform in the logarithm."""
+    with open(os.path.join(ROOT, "data/choices/cublas_13.1.txt")) as file:
+        lines = file.read().splitlines()
+    pairs = [tuple(map(int, pair.split(","))) for pair in lines[lines.index("pairs") + 1].split()]
+    draw = random.Random(seed)
+    shapes = ((*draw.choice(pairs), int(2 ** draw.uniform(0, 12))) for _ in range(100 * count))
+    fit = [(m, n, k) for m, n, k in shapes if max(m * k, n * k) <= 2**25 and m * n <= 2**28][:count]
+    return [(list(TYPES)[i % len(TYPES)], "tn", *shape) for i, shape in enumerate(fit)]
+
+
 def product(kind, layout, m, n, k, seed):
     """D of one call: A is [M, K] of stream 0, B the transpose of [N, K] of stream 1, bias stream 3."""
     kind, _, bias = kind.partition(" ")
@@ -57,9 +70,11 @@ def main():
     parser.add_argument("-o", "--output", required=True, help="products.json.xz")
     parser.add_argument("--shapes", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--gradients", action="store_true", help="draw gradients of weights")
     options = parser.parse_args()
     draw, products = random.Random(options.seed + 1), []
-    for i, (kind, layout, m, n, k) in enumerate(drawn(options.shapes, options.seed)):
+    shapes = (drawn_gradients if options.gradients else drawn)(options.shapes, options.seed)
+    for i, (kind, layout, m, n, k) in enumerate(shapes):
         seed = 1_000_000 * options.seed + i
         d = product(kind, layout, m, n, k, seed)
         rows, cols = (sorted(draw.sample(range(size), min(size, most))) for size, most in ((m, 2), (n, 8)))

@@ -117,33 +117,47 @@ const ChoiceRun* run_at(ChoiceRuns runs, int64_t m) {
   return after == runs.begin() || after == runs.end() ? nullptr : &*(after - 1);
 }
 
+namespace {
+
+ChoiceTable table_of(std::string_view text) {
+  ChoiceTable made{.lists = {{}}};
+  std::vector<std::string> names;
+  const auto read = [&](std::string_view section, std::string_view line) {
+    if (section == "pairs") {
+      std::istringstream words{std::string(line)};
+      int64_t n = 0, k = 0;
+      for (char comma = 0; words >> n >> comma >> k;) made.pairs.emplace_back(n, k);
+    } else if (section == "names") {
+      names.emplace_back(line);
+    } else if (section == "kernels") {
+      made.kernels = kernels_of(names, line);
+    } else if (section == "runs") {
+      std::vector<ChoiceRun>& runs = made.lists.emplace_back();
+      int64_t m = 0;
+      for (Numbers numbers(line); numbers.has_more();) {
+        m += numbers.next();
+        runs.push_back({.m = static_cast<int32_t>(m), .kernel = static_cast<uint32_t>(numbers.next())});
+      }
+    } else if (const std::vector<std::string_view> parts = split(line); parts.size() == 4) {
+      ChoiceTable::Call& call = made.calls.emplace_back();
+      call.gpu = parts[0], call.kind = parts[1], call.layout = parts[2];
+      for (Numbers numbers(parts[3]); numbers.has_more();) call.lists.push_back(static_cast<size_t>(numbers.next()));
+    }
+  };
+  each_line(text, {"pairs", "names", "kernels", "runs", "choices"}, read);
+  return made;
+}
+
+}  // namespace
+
+const ChoiceTable& ChoiceTable::by_k() {
+  static const ChoiceTable table = table_of(choices_by_k_text);
+  return table;
+}
+
 const ChoiceTable& ChoiceTable::get() {
   static const ChoiceTable table = [] {
-    ChoiceTable made{.lists = {{}}};
-    std::vector<std::string> names;
-    const auto read = [&](std::string_view section, std::string_view line) {
-      if (section == "pairs") {
-        std::istringstream words{std::string(line)};
-        int64_t n = 0, k = 0;
-        for (char comma = 0; words >> n >> comma >> k;) made.pairs.emplace_back(n, k);
-      } else if (section == "names") {
-        names.emplace_back(line);
-      } else if (section == "kernels") {
-        made.kernels = kernels_of(names, line);
-      } else if (section == "runs") {
-        std::vector<ChoiceRun>& runs = made.lists.emplace_back();
-        int64_t m = 0;
-        for (Numbers numbers(line); numbers.has_more();) {
-          m += numbers.next();
-          runs.push_back({.m = static_cast<int32_t>(m), .kernel = static_cast<uint32_t>(numbers.next())});
-        }
-      } else if (const std::vector<std::string_view> parts = split(line); parts.size() == 4) {
-        ChoiceTable::Call& call = made.calls.emplace_back();
-        call.gpu = parts[0], call.kind = parts[1], call.layout = parts[2];
-        for (Numbers numbers(parts[3]); numbers.has_more();) call.lists.push_back(static_cast<size_t>(numbers.next()));
-      }
-    };
-    each_line(choices_text, {"pairs", "names", "kernels", "runs", "choices"}, read);
+    ChoiceTable made = table_of(choices_text);
     const std::vector<ChoiceTable::Call> of_pairs = made.calls;
     for (const ChoiceTable::Call& call : of_pairs) {
       for (const Grids::Row& row : Grids::get().rows) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The recorded choices of data/choices, whose README explains the files: a table of pairs (N, K) of open models, and a
-// grid of N and K in steps of 64.
+// The recorded choices of data/choices, whose README explains the files: a table of pairs (N, K) of open models, one of
+// their gradients, and a grid of N and K in steps of 64.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@
 
 namespace bitmma {
 
-/// From this M on the library takes this kernel.
+/// From this M (of gradients: K) on the library takes this kernel.
 struct ChoiceRun {
   int32_t m = 0;
   uint32_t kernel = 0;  // from number 1 on; 0: nothing was recorded
@@ -44,6 +44,8 @@ struct ChoiceTable {
   std::vector<Call> calls = {};
 
   static const ChoiceTable& get();
+  /// Gradients of weights, in layout tn: pairs are (M, N), and runs are of K, the number of rows of a batch.
+  static const ChoiceTable& by_k();
 };
 
 /// A grid of one GPU, kind of call and layout.

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-// The contents of data/choices/cublas_13.1.txt and cublas_13.1_grid.txt.
+// The contents of data/choices/cublas_13.1.txt, cublas_13.1_by_k.txt and cublas_13.1_grid.txt.
 #pragma once
 
 namespace bitmma {
 
 extern const char* const choices_text;
+extern const char* const choices_by_k_text;
 extern const char* const choices_grid_text;
 
 }  // namespace bitmma

@@ -105,6 +105,7 @@ struct HitRate {
   Count of_eights = {};       // on an H200, N and K other multiples of 8 (e4m3: of 16), by the nearest pair
   Count of_others = {};       // on an H200, other N and K
   Count of_another_gpu = {};  // an H100's choice by the H200's, of the pairs that were recorded on both
+  Count of_gradients = {};    // on an H200, M and N of the pairs, any K
 };
 
 constexpr std::array hit_rates = {
@@ -123,10 +124,10 @@ constexpr std::array hit_rates = {
     HitRate{"f16 bias", "nn", {407, 407}, {292, 296}, {0, 197}},
     HitRate{"f32", "nn", {399, 404}, {216, 297}, {58, 199}},
     HitRate{"tf32", "nn", {398, 401}, {223, 301}, {55, 198}},
-    HitRate{"bf16", "tn", {409, 411}, {283, 292}, {36, 197}},
-    HitRate{"f16", "tn", {403, 405}, {293, 299}, {22, 196}},
-    HitRate{"f32", "tn", {406, 410}, {235, 294}, {72, 196}},
-    HitRate{"tf32", "tn", {411, 412}, {216, 292}, {60, 196}},
+    HitRate{"bf16", "tn", {409, 411}, {283, 292}, {36, 197}, {}, {950, 955}},
+    HitRate{"f16", "tn", {403, 405}, {293, 299}, {22, 196}, {}, {938, 946}},
+    HitRate{"f32", "tn", {406, 410}, {235, 294}, {72, 196}, {}, {921, 927}},
+    HitRate{"tf32", "tn", {411, 412}, {216, 292}, {60, 196}, {}, {916, 917}},
 };
 
 /// The kernel of a recorded shape.
@@ -134,6 +135,7 @@ struct Chosen {
   const ChoiceKernel* kernel = nullptr;
   int64_t m = 0, n = 0, k = 0;
   std::string gpu = {};
+  bool is_gradient = false;  // by K
 };
 
 [[noreturn]] void refuse_shape(const ChoiceTable::Call& recorded, const LibraryCall& call, ChoiceRuns runs_of_pair,
@@ -172,6 +174,7 @@ HitRate::Count hit_rate(std::string_view kind, const LibraryCall& call, const Ch
   const bool has_pair = choice.n == call.n && choice.k == call.k;
   if (choice.gpu != call.gpu) return has_pair ? row->of_another_gpu : HitRate::Count{};
   if (call.gpu != "H200") return {};
+  if (choice.is_gradient) return row->of_gradients;
   if (has_pair) return ChoiceGrid::has(call.n, call.k) ? row->of_grid : HitRate::Count{};
   if (std::max(call.n, call.k) > ChoiceGrid::step * ChoiceGrid::steps) return {};
   return call.n % 8 == 0 && call.k % 8 == 0 ? row->of_eights : row->of_others;
@@ -193,6 +196,20 @@ Chosen of_grid(const ChoiceGrid& grid, const LibraryCall& call, std::string gpu)
   return {&ChoiceGrid::kernel(known.kernel), run ? m : known.m, n, k, std::move(gpu)};
 }
 
+/// The kernel of a gradient of weights that was recorded.
+std::optional<Chosen> by_k(const ChoiceTable::Call& recorded, const LibraryCall& call) {
+  const ChoiceTable& table = ChoiceTable::by_k();
+  const auto row = std::ranges::find_if(table.calls, [&](const ChoiceTable::Call& other) {
+    return other.gpu == recorded.gpu && other.kind == recorded.kind && other.layout == recorded.layout;
+  });
+  const auto pair = std::ranges::find(table.pairs, std::pair(call.m, call.n));
+  if (row == table.calls.end() || pair == table.pairs.end()) return std::nullopt;
+  const size_t list = row->lists[static_cast<size_t>(pair - table.pairs.begin())];
+  const ChoiceRun* const run = run_at(table.lists[list], call.k);
+  if (!run) return std::nullopt;
+  return Chosen{&table.kernels[run->kernel], call.m, call.n, call.k, recorded.gpu, true};
+}
+
 /// The kernel of the requested shape, or with `nearest` of the nearest recorded one.
 Chosen chosen(const ChoiceTable::Call& recorded, const LibraryCall& call) {
   const ChoiceTable& table = ChoiceTable::get();
@@ -209,6 +226,7 @@ Chosen chosen(const ChoiceTable::Call& recorded, const LibraryCall& call) {
   if (grid && ChoiceGrid::has(call.n, call.k) && call.m <= ChoiceGrid::most_m &&
       call.m % grid_step_of_m(call.layout) == 0 && run_at(grid->runs(call.n, call.k), call.m))
     return of_grid(*grid, call, recorded.gpu);
+  if (std::optional<Chosen> of_gradient = by_k(recorded, call)) return *std::move(of_gradient);
   if (!call.nearest) refuse_shape(recorded, call, runs, grid);
 
   int64_t end = ChoiceGrid::most_m + 1;

@@ -78,10 +78,17 @@ def test_choices_for_shapes_that_were_drawn_later_are_right_as_often_as_they_say
             choice = bitmma.library_choice(1000, n, n, target="H200", layout=layout, nearest=True, **of_kind)
             assert (choice.right, choice.drawn) == (right, drawn), (kind, step)
             assert f"{right} of {drawn}" in line
+    gradients = check_choices.hit_rates(ROOT / "data" / "choices" / "held_out_gradients.tar.xz", gradients=True)
+    for (kind, layout), rate in gradients.items():
+        choice = bitmma.library_choice(768, 768, 100, target="H200", layout=layout, **check_choices.KINDS[kind])
+        assert [choice.right, choice.drawn] == rate["gradients"] and choice.exact
     verdicts = check_choices.words_of_products(ROOT / "data" / "choices" / "products.json.xz")
     recorded = [(verdict, call) for is_exact, verdict, call in verdicts if is_exact]
     # Between two recorded M cuBLAS takes another number of slices.
     assert [call[:5] for verdict, call in recorded if verdict == "other bits"] == [("f16", "nt", 484, 960, 9280)]
     assert sum(verdict == "same bits" for verdict, _ in recorded) == 2215
     assert {call[0] for verdict, call in recorded if verdict == "refused"} == {"f32", "f32 bias", "tf32", "tf32 bias"}
+    verdicts = check_choices.words_of_products(ROOT / "data" / "choices" / "gradients.json.xz")
+    verdicts = [verdict for _, verdict, _ in verdicts]
+    assert (verdicts.count("same bits"), verdicts.count("refused"), len(verdicts)) == (1976, 24, 2000)
     sys.modules.pop("check_choices")
