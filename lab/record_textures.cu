@@ -3,7 +3,8 @@
 // lies outside of an array.
 //
 //   nvcc -std=c++20 -arch=sm_90 -o record_textures lab/record_textures.cu && ./record_textures FOLDER
-//   ./record_textures FOLDER 9    # what the recording of data/kernels/textures.tar.xz leaves open
+//   ./record_textures FOLDER 9    # what the first recording left open: also in data/kernels/textures.tar.xz
+//   ./record_textures FOLDER 10   # what both leave open
 //   nvcc -std=c++20 -arch=sm_90 -DSURFACES -o record_surfaces lab/record_textures.cu && ./record_surfaces OTHER_FOLDER
 //
 // With -DSURFACES queries and surfaces, in a program of their own: a driver that does not load a module loads none of
@@ -844,6 +845,39 @@ void open_questions() {
     }
 }
 
+/// What the second recording left open: bits of a normalized z, and of x and y of these sizes; infinite colours of
+/// borders and NaNs.
+void last_questions() {
+  const auto near_ties = [](Case c, int size) {
+    for (const bool is_linear : {false, true}) {
+      c.is_linear = is_linear;
+      c.coordinates.clear();
+      Random random{uint64_t(size)};
+      for (int i = 0; i < 600; ++i) {
+        const double place = random.below(size) + (is_linear ? (random.below(256) + 0.5) / 256 : 0);
+        for (int k = 0; k + 1 < c.dims; ++k) c.coordinates.push_back(word(0.5f));
+        c.coordinates.push_back(word(step(float(place / size), random.below(17) - 8)));
+      }
+      record(c);
+    }
+  };
+  for (const int size : {8192, 65536, 131072})
+    near_ties({.name = "scaled", .width = size, .is_normalized = true, .texels = ramp(size)}, size);
+  for (const int size : {3,    5,    31,   100,  127,  129,  255,  257,  500,  511,  513,   1000,  1023, 1025,
+                         1500, 2047, 2049, 4095, 4097, 5000, 8191, 8192, 8193, 9000, 12345, 16383, 16384})
+    near_ties({.name = "scaled", .dims = 3, .depth = size, .is_normalized = true, .texels = ramp(size)}, size);
+  for (const Type type : {Type::u8, Type::s8, Type::u16, Type::s16, Type::f16, Type::f32})
+    for (const uint32_t colour : {0x7f800000u, 0xff800000u, 0x7fc00000u, 0xffc12345u, 0x7f812345u, 0x3f000000u}) {
+      Case c{.name = "border", .type = type, .width = 4};
+      c.reads_normalized = type <= Type::s16;
+      c.modes[0] = 3;
+      std::memcpy(c.border, &colour, 4);
+      c.texels = random_bytes(4 * bytes_of(type), 1);
+      c.coordinates = {word(-1.5f)};
+      record(c);
+    }
+}
+
 #ifdef SURFACES
 // Queries.
 #define QUERY(i, text) asm volatile(text ".b32 %0, [%1];" : "=r"(r[i]) : "l"(object))
@@ -1276,6 +1310,7 @@ int main(int count, char** arguments) {
     case 4: points_of_types(); break;
     case 5: other_fetches(); break;
     case 9: open_questions(); break;
+    case 10: last_questions(); break;
 #endif
   }
   std::fclose(text);

@@ -144,10 +144,6 @@ void run_fetch(Warp& warp, const Op& op, Mask mask) {
       std::memcpy(texels[i].data(), locate(warp, op, lane, Space::global, address, bytes, AccessKind::read),
                   static_cast<size_t>(bytes));
     }
-    if (!details.channel && !is_filter_measured(texture, corners, texels))
-      fault(ViolationCode::unsupported_ptx, lane,
-            "a linear filter of infinities or NaNs of f16, or of -2^15 of s16, with which no GPU was measured",
-            "other texels, or fetches of single ones");
     const std::array<uint32_t, 4> words =
         details.channel ? gathered(texture, corners, texels, *details.channel) : fetched(texture, corners, texels);
     for (size_t i = 0; i < 4; ++i) warp.lanes_of<uint32_t>(details.results[i])[lane] = words[i];

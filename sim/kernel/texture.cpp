@@ -40,8 +40,12 @@ __extension__ using Wide = __int128;
 constexpr int fraction_bits = 8;  // of a coordinate of a linear filter. CUDA C++ Programming Guide, Texture Fetching
 constexpr int32_t whole_weight = 1 << fraction_bits;
 
-/// Bits behind the point that a GPU keeps of a normalized coordinate, before it multiplies it by this size.
-int coordinate_bits(int64_t size) { return size <= most_extent_of_21_bits ? 21 : 22; }
+/// Bits behind the point that a GPU keeps of a normalized coordinate, before it multiplies it by the size of this
+/// dimension. is_coordinate_measured says where that is a choice.
+int coordinate_bits(int64_t size, size_t dimension) {
+  if (dimension == 2) return size <= 2048 ? 21 : 22;
+  return size <= 8192 ? 21 : size <= 65536 ? 22 : 23;
+}
 
 /// x 2^bits, rounded down. A NaN and subnormal numbers are 0; what is far away stays beyond any texture.
 int64_t fixed_point(uint32_t word, int bits) {
@@ -63,9 +67,10 @@ struct Place {
   int64_t texel = 0;
   uint32_t fraction = 0;
 };
-Place place_of(uint32_t word, int64_t size, bool is_normalized, bool has_neighbours) {
-  const int bits = is_normalized ? coordinate_bits(size) : fraction_bits + 1;
-  const Wide place = Wide{fixed_point(word, bits)} * (is_normalized ? size : 1);
+Place place_of(const Texture& texture, size_t dimension, uint32_t word, bool has_neighbours) {
+  const int64_t size = texture.has_normalized_coordinates ? texture.texels.extent[dimension] : 1;
+  const int bits = texture.has_normalized_coordinates ? coordinate_bits(size, dimension) : fraction_bits + 1;
+  const Wide place = Wide{fixed_point(word, bits)} * size;
   if (!has_neighbours) return {static_cast<int64_t>(place >> bits)};
   const int rest = bits - fraction_bits;
   const Wide from_centre = ((place + (Wide{1} << (rest - 1))) >> rest) - whole_weight / 2;
@@ -88,8 +93,10 @@ std::optional<int64_t> texel_at(int64_t i, int64_t size, AddressMode mode) {
 }
 
 /// The mode of a dimension. CUDA C++ Programming Guide: wrap and mirror are for normalized coordinates alone, and mean
-/// clamp with others.
+/// clamp with others. Lines in layers have no y.
 AddressMode mode_of(const Texture& texture, size_t dimension) {
+  if (texture.texels.layers > 0 && dimension >= static_cast<size_t>(texture.texels.dimensions))
+    return AddressMode::clamp;
   const AddressMode mode = texture.modes[dimension];
   const bool repeats = mode == AddressMode::wrap || mode == AddressMode::mirror;
   return repeats && !texture.has_normalized_coordinates ? AddressMode::clamp : mode;
@@ -134,6 +141,18 @@ Codes codes_of(const Texels& texels, const uint8_t* bytes) {
   return codes;
 }
 
+/// The colour of a border as an integer that is read as normalized. A GPU keeps four bits more than the integer has,
+/// and rounds what remains to nearest.
+int64_t normalized(uint32_t word, int bits, bool is_signed) {
+  constexpr int guard_bits = 4;
+  const bool is_negative = word >> 31 != 0;
+  if (is_negative && !is_signed) return 0;
+  const int kept = (is_signed ? bits - 1 : bits) + guard_bits;
+  const int64_t magnitude = std::min(fixed_point(word & 0x7FFF'FFFF, kept), int64_t{1} << kept);
+  const int64_t number = (magnitude * one_of(bits, is_signed) + (int64_t{1} << (kept - 1))) >> kept;
+  return is_negative ? -number : number;
+}
+
 /// A texel in the colour of the border. A GPU keeps that in the format of the texels; of integers that are not read as
 /// normalized it keeps the low bits of the f32.
 Codes codes_of_border(const Texture& texture) {
@@ -143,16 +162,12 @@ Codes codes_of_border(const Texture& texture) {
   Codes codes{};
   for (size_t i = 0; i < static_cast<size_t>(texels.channels); ++i) {
     const uint32_t word = texture.border[i];
-    const bool is_negative = word >> 31 != 0, is_zero = (word & 0x7FFF'FFFF) == 0;
     if (texels.format == TexelFormat::f16) {
       codes[i] =
-          static_cast<uint32_t>(convert(Format::f32, word, Format::f16, Rounding::toward_zero, Overflow::infinity));
-    } else if (texture.reads_normalized) {
-      const int64_t one = one_of(bits, is_signed);
-      const int64_t number = is_zero || (is_negative && !is_signed) ? 0 : is_negative ? -one : one;
-      codes[i] = static_cast<uint32_t>(number) & static_cast<uint32_t>(low_mask(bits));
+          static_cast<uint32_t>(convert(Format::f32, word, Format::f16, Rounding::toward_zero, Overflow::saturate));
     } else {
-      codes[i] = word & static_cast<uint32_t>(low_mask(bits));
+      const int64_t number = texture.reads_normalized ? normalized(word, bits, is_signed) : int64_t{word};
+      codes[i] = static_cast<uint32_t>(number) & static_cast<uint32_t>(low_mask(bits));
     }
   }
   return codes;
@@ -287,19 +302,6 @@ uint32_t filtered_integers(const Texture& texture, const Corners& corners, const
 
 }  // namespace
 
-bool is_filter_measured(const Texture& texture, const Corners& corners,
-                        std::span<const TexelBytes, most_corners> texels) {
-  const TexelFormat format = texture.texels.format;
-  if (corners.count == 1 || (format != TexelFormat::f16 && format != TexelFormat::s16)) return true;
-  for (size_t i = 0; i < static_cast<size_t>(corners.count); ++i) {
-    if (!is_near(corners, i)) continue;
-    for (const uint32_t code : codes_at(texture, corners, texels, i)) {
-      if (format == TexelFormat::f16 ? (code & 0x7C00) == 0x7C00 : code == 0x8000) return false;
-    }
-  }
-  return true;
-}
-
 Corners corners_of(const Texture& texture, const TexturePoint& point, bool gathers) {
   const Texels& texels = texture.texels;
   const bool has_neighbours = gathers || (texture.is_linear && !point.are_integers);
@@ -311,8 +313,8 @@ Corners corners_of(const Texture& texture, const TexturePoint& point, bool gathe
   for (size_t d = 0; d < dimensions; ++d) {
     const uint32_t word = point.coordinates[d];
     const int64_t size = texels.extent[d];
-    const Place place = point.are_integers ? Place{static_cast<int32_t>(word)}
-                                           : place_of(word, size, texture.has_normalized_coordinates, has_neighbours);
+    const Place place =
+        point.are_integers ? Place{static_cast<int32_t>(word)} : place_of(texture, d, word, has_neighbours);
     const AddressMode mode = point.are_integers ? AddressMode::border : mode_of(texture, d);
     // Before the first centre and behind the last one, clamp has one texel alone.
     const bool is_beyond = mode == AddressMode::clamp && (place.texel < 0 || place.texel >= size - 1);

@@ -14,14 +14,12 @@ namespace bitmma::kernel {
 
 constexpr size_t most_texel_bytes = 16, most_corners = 8;
 
-/// Of a normalized coordinate a GPU keeps 21 bits behind the point for textures of up to 1,000 texels, and 22 for
-/// 30,011. Between them nothing was measured: the bound is a choice, which only changes linear filters that are refused
-/// and fetches of single texels at their edges.
-constexpr int64_t most_extent_of_21_bits = 16384;
-/// Whether the fractions of a linear filter are certain for normalized coordinates: those of up to 4,096 texels that
-/// are a power of two have no more than 21 bits.
-constexpr bool is_coordinate_measured(int64_t size) {
-  return size <= 1024 || (size <= 4096 && (size & (size - 1)) == 0) || (size > 16384 && size <= 32768);
+/// Whether it is known how many bits of a normalized coordinate a linear filter has. Measured: 21 of x and y for up to
+/// 8,191 texels, 22 from 8,193 and 23 from 65,537 on; 22 of z for 3,001. Powers of two up to 4,096 need no more
+/// than 21.
+constexpr bool is_coordinate_measured(int64_t size, size_t dimension) {
+  if (dimension < 2) return size < 131072 && size != 8192 && size != 65536;
+  return size <= 4096 && (size > 2048 || (size & (size - 1)) == 0);
 }
 
 /// The coordinates of a fetch: bits of f32, or s32.
@@ -46,9 +44,6 @@ using TexelBytes = std::array<uint8_t, most_texel_bytes>;
 /// Channels that texels do not have are 0.
 std::array<uint32_t, 4> fetched(const Texture& texture, const Corners& corners,
                                 std::span<const TexelBytes, most_corners> texels);
-/// False for a linear filter of texels with which no GPU was measured: f16 infinities and NaNs, and -2^15 of s16.
-bool is_filter_measured(const Texture& texture, const Corners& corners,
-                        std::span<const TexelBytes, most_corners> texels);
 /// What tld4 returns: a channel of each of the four texels, in its order.
 std::array<uint32_t, 4> gathered(const Texture& texture, const Corners& corners,
                                  std::span<const TexelBytes, most_corners> texels, size_t channel);

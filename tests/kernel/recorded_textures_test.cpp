@@ -103,9 +103,8 @@ std::optional<size_t> channel_of(const std::string& op) {
   return std::string("rgba").find(op.back());
 }
 
-/// What a fetch of bitmma returns of the texels of a case; nothing: it is not measured.
-std::optional<std::array<uint32_t, 4>> fetch(const Recorded& recorded, const Texture& texture,
-                                             std::span<const uint32_t> coordinates) {
+/// What a fetch of bitmma returns of the texels of a case.
+std::array<uint32_t, 4> fetch(const Recorded& recorded, const Texture& texture, std::span<const uint32_t> coordinates) {
   const std::string& op = recorded.text("op");
   kernel::TexturePoint point{.are_integers = op == "tex_integer"};
   size_t at = 0;
@@ -120,7 +119,6 @@ std::optional<std::array<uint32_t, 4>> fetch(const Recorded& recorded, const Tex
                   static_cast<size_t>(texture.texels.texel_bytes()));
   }
   if (channel) return kernel::gathered(texture, corners, texels, *channel);
-  if (!kernel::is_filter_measured(texture, corners, texels)) return std::nullopt;
   return kernel::fetched(texture, corners, texels);
 }
 
@@ -136,7 +134,7 @@ TEST_CASE("fetches of an H200, filtered and of single texels, are the same") {
     // Faults of kernels, which the functions below do not know.
     const bool is_integer = recorded.text("op") == "tex_integer";
     const bool is_line = texture.texels.dimensions == 1 && texture.texels.layers == 0;
-    bool is_refused = is_integer ? is_line && !texture.is_buffer : texture.is_buffer;
+    if (is_integer ? is_line && !texture.is_buffer : texture.is_buffer) continue;
     try {
       Memory memory;
       Texture object = texture;
@@ -144,21 +142,16 @@ TEST_CASE("fetches of an H200, filtered and of single texels, are the same") {
       memory.add_texture(object);
     } catch (const Error& error) {
       CHECK(error.violations().front().code == ViolationCode::unsupported_ptx);
-      is_refused = true;
+      count[2] += static_cast<int64_t>(recorded.results.size());  // these are compared, too
     }
     for (size_t i = 0; i * keep < recorded.results.size(); ++i) {
-      const std::span coordinates = std::span(recorded.coordinates).subspan(i * per, per);
-      const auto words = is_refused ? std::nullopt : fetch(recorded, texture, coordinates);
-      if (!words) {
-        count[2] += static_cast<int64_t>(keep);
-        continue;
-      }
+      const auto words = fetch(recorded, texture, std::span(recorded.coordinates).subspan(i * per, per));
       for (size_t channel = 0; channel < keep; ++channel) {
         const uint32_t result = recorded.results[i * keep + channel];
-        ++count[(*words)[channel] == result ? 0 : 1];
-        if ((*words)[channel] == result || count[1] > 3) continue;
+        ++count[words[channel] == result ? 0 : 1];
+        if (words[channel] == result || count[1] > 3) continue;
         UNSCOPED_INFO(fmt::format("{} at {}: fetch {} channel {} is {:#x}, recorded {:#x}", kind, recorded.text("at"),
-                                  i, channel, (*words)[channel], result));
+                                  i, channel, words[channel], result));
       }
     }
   }
@@ -169,8 +162,8 @@ TEST_CASE("fetches of an H200, filtered and of single texels, are the same") {
   }
   UNSCOPED_INFO(fmt::format("{} the same, {} others, {} refused", same, others, refused));
   CHECK(others == 0);
-  CHECK(refused == 0);
-  CHECK(same == 52052);
+  CHECK(refused == 223);  // normalized z of 3 texels: these fetches are certain, others of such textures are not
+  CHECK(same == 70954);
 }
 
 TEST_CASE("loads and stores of an H200's surfaces are the same") {
