@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <sstream>
 
@@ -15,7 +16,6 @@ using test::Outcome, test::run, test::run_line;
 namespace {
 
 const test::BadRequests bad_requests({
-    {"", missing_argument, "command"},
     {"frobnicate", not_found, "command"},
     // What was probably meant: commands, flags, values.
     {"simulat x", not_found, "command"},
@@ -82,14 +82,17 @@ TEST_CASE("one mistake is one line that begins with error") {
 
 namespace {
 
-/// The commands below `help`, which a help text lists under "Subcommands:".
+constexpr auto command_headings =
+    std::to_array<std::string_view>({"Compute:", "Check:", "Understand:", "GPU:", "Tools:", "Subcommands:"});
+
+/// The commands that a help text lists below such headings.
 std::vector<std::string> subcommands_of(const std::string& help) {
   std::vector<std::string> names;
   std::istringstream lines(help);
   bool listed = false;
   for (std::string line; std::getline(lines, line);) {
-    if (line == "Subcommands:") listed = true;
-    else if (listed && !line.starts_with("  ")) break;
+    if (!line.starts_with("  "))
+      listed = std::ranges::find(command_headings, std::string_view(line)) != command_headings.end();
     else if (listed && line.size() > 2 && line[2] != ' ') names.push_back(line.substr(2, line.find(' ', 2) - 2));
   }
   return names;
@@ -248,6 +251,39 @@ TEST_CASE("colours go to terminals alone, and not where NO_COLOR is set") {
   }
 }
 
+TEST_CASE("--color overrides what the terminal is, for results and errors") {
+  const std::string golden = test::one_golden;
+  CHECK_THAT(run({"--color", "always", "verify", golden}).out, ContainsSubstring("\033[32m"));
+  CHECK_THAT(run({"verify", golden, "--color=always"}).out, ContainsSubstring("\033[32m"));
+  CHECK_THAT(run({"verify", "absent", "--color=always"}).err, ContainsSubstring("\033[31merror:"));
+  std::ostringstream out, err;
+  CHECK(cli::run({"verify", golden, "--color", "never"}, {.out = out, .err = err, .color = true}) == 0);
+  CHECK_THAT(out.str(), !ContainsSubstring("\033"));
+  CHECK_THAT(run({"verify", golden, "--color", "red"}).violations, test::refused(unknown_name, "--color"));
+  CHECK_THAT(run({"verify", golden, "--color"}).violations, test::refused(unknown_name, "--color"));
+}
+
+TEST_CASE("without a command the program prints its help, with the commands in groups") {
+  const Outcome bare = run(std::vector<std::string>{});
+  CHECK(bare.code == 0);
+  CHECK(bare.err.empty());
+  CHECK(bare.out == run({"--help"}).out);
+  size_t last = 0;
+  for (const char* heading : {"\nCompute:\n", "\nCheck:\n", "\nUnderstand:\n", "\nGPU:\n", "\nTools:\n"}) {
+    INFO(heading);
+    CHECK(bare.out.find(heading) > last);
+    last = bare.out.find(heading);
+  }
+  CHECK_THAT(bare.out, !ContainsSubstring("Subcommands:"));
+}
+
+TEST_CASE("numbers in the help have all their digits") {
+  const std::string all = run({"--help-all"}).out;
+  CHECK_THAT(all, ContainsSubstring("1 to 1048576"));
+  CHECK_THAT(all, ContainsSubstring("0.000001 to 1000000000"));
+  CHECK_THAT(all, !ContainsSubstring("e+0"));
+}
+
 TEST_CASE("help has examples, goes to stdout and is no error") {
   for (const char* line : {"--help",
                            "simulate --help",
@@ -283,5 +319,5 @@ TEST_CASE("help has examples, goes to stdout and is no error") {
   for (const char* line : {"verify --help", "gemm --help", "bench --help"}) {
     CHECK_THAT(run_line(line).out, ContainsSubstring("--cpu-target TEXT") && ContainsSubstring("baseline"));
   }
-  CHECK(run({"--version"}).out == "bitmma 0.2.0\n");
+  CHECK(run({"--version"}).out == "bitmma 0.3.0\n");
 }
