@@ -8,6 +8,7 @@
 #include "cli.hpp"
 #include "run.hpp"
 #include "support/catch.hpp"
+#include "support/refusal.hpp"
 
 using namespace bitmma;
 using enum bitmma::ViolationCode;
