@@ -451,7 +451,7 @@ def accuracy(a: Any, b: Any, d: Any, *, threads: int = 1) -> Accuracy:
     return Accuracy(**_core.accuracy(operands_of(a, b), matrix(d, "d"), threads))
 
 
-@public(shape=unchecked, rows=unchecked)
+@public(shape=unchecked, rows=unchecked, stream=unchecked)
 def generated(format: str, shape: tuple[int, int], seed: int, stream: str | int, rows: Any = None) -> np.ndarray:
     """An operand of recorded products, [rows, columns], from its seed: the same on every machine.
 
