@@ -256,6 +256,7 @@ TEST_CASE("--color overrides what the terminal is, for results and errors") {
   const std::string golden = test::one_golden;
   CHECK_THAT(run({"--color", "always", "verify", golden}).out, ContainsSubstring("\033[32m"));
   CHECK_THAT(run({"verify", golden, "--color=always"}).out, ContainsSubstring("\033[32m"));
+  CHECK_THAT(run({"explain", golden, "--color=always"}).out, ContainsSubstring("\033[32mthe recorded D is equal"));
   CHECK_THAT(run({"verify", "absent", "--color=always"}).err, ContainsSubstring("\033[31merror:"));
   std::ostringstream out, err;
   CHECK(cli::run({"verify", golden, "--color", "never"}, {.out = out, .err = err, .color = true}) == 0);
@@ -276,6 +277,20 @@ TEST_CASE("without a command the program prints its help, with the commands in g
     last = bare.out.find(heading);
   }
   CHECK_THAT(bare.out, !ContainsSubstring("Subcommands:"));
+}
+
+TEST_CASE("the flags of golden are below headings") {
+  const std::string help = run({"golden", "--help"}).out;
+  for (const char* heading :
+       {"\nOptions:\n", "\nFields of several families:\n", "\nFields of tcgen05:\n",
+        "\nState before the instruction:\n", "\nPlaces of the operands:\n", "\nWhat is written:\n"}) {
+    INFO(heading);
+    CHECK_THAT(help, ContainsSubstring(heading));
+  }
+}
+
+TEST_CASE("fish offers no files in place of a command") {
+  CHECK_THAT(run({"completion", "fish"}).out, ContainsSubstring("complete -c bitmma -n '__fish_use_subcommand' -f\n"));
 }
 
 TEST_CASE("numbers in the help have all their digits") {
