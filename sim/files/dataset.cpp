@@ -45,10 +45,7 @@ std::string located(const std::string& path) {
   const std::vector<Dataset> rows = datasets();
   const auto row = std::ranges::find(rows, name, &Dataset::name);
   if (row != rows.end()) return row->path;
-  Violation violation{.code = ViolationCode::unknown_name,
-                      .field = "dataset",
-                      .seen = shortened(printable(name)),
-                      .expected = "the name of a dataset"};
+  Violation violation{.code = ViolationCode::unknown_name, .field = "dataset", .seen = shortened(printable(name))};
   for (const Dataset& known : rows) violation.legal.push_back(known.name);
   violation.fix = "bitmma list datasets describes them";
   throw Error(std::move(violation));

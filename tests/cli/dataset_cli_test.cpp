@@ -6,7 +6,7 @@
 
 using namespace bitmma;
 using enum bitmma::ViolationCode;
-using test::run, test::run_line, Catch::Matchers::ContainsSubstring;
+using test::run, test::run_line;
 
 TEST_CASE("list datasets describes what dataset:NAME can be") {
   CHECK_THAT(run_line("list datasets").out,
