@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <filesystem>
@@ -123,7 +125,7 @@ std::vector<std::string> first_command(const std::string& example) {
   return {words.begin() + 1, words.end()};
 }
 
-/// The files that examples read, made where they are not: the current folder is empty but for data.
+/// The files that examples read, made where they are not.
 void provide(const std::vector<std::string>& words) {
   for (size_t i = 0; i < words.size(); ++i) {
     const std::string& word = words[i];
@@ -145,17 +147,21 @@ void provide(const std::vector<std::string>& words) {
       for (const char* name : {"a", "b", "c"}) logical.set(*file.find(name));
       write_tensor_file(word, logical);
     } else if (word.ends_with(".npy")) {
-      // B is 16 x 64, weight and bias have 16 numbers, others are 128 x 16: all zeros.
-      const std::string shape = word == "b.npy"                              ? "16, 64"
-                                : word == "weight.npy" || word == "bias.npy" ? "16,"
-                                                                             : "128, 16";
-      std::string header = std::string("{'descr': '<f2', 'fortran_order': False, 'shape': ") + "(" + shape + "), }";
+      // B is 16 x 64, weight and bias have 16 numbers, d is that of the product, others are 128 x 16: all zeros.
+      struct Array {
+        std::string shape;
+        size_t elements;
+      };
+      const Array array = word == "b.npy"                              ? Array{"16, 64", 1024}
+                          : word == "weight.npy" || word == "bias.npy" ? Array{"16,", 16}
+                          : word == "d.npy"                            ? Array{"8, 16", 128}
+                                                                       : Array{"128, 16", 2048};
+      const bool is_f32 = words[0] == "diagnose";
+      std::string header =
+          fmt::format("{{'descr': '<f{}', 'fortran_order': False, 'shape': ({}), }}", is_f32 ? 4 : 2, array.shape);
       header.resize(117, ' ');
       test::write_text(word, std::string("\x93NUMPY\x01\x00\x76\x00", 10) + header + "\n" +
-                                 std::string(shape == "16,"      ? 32
-                                             : shape == "16, 64" ? 2048
-                                                                 : 4096,
-                                             '\0'));
+                                 std::string(array.elements * (is_f32 ? 4 : 2), '\0'));
     } else if (word == "row_major.bin") {
       test::write_text(word, std::string(4096 * 256, 'x'));
     } else if (word.ends_with(".safetensors")) {
@@ -188,9 +194,6 @@ TEST_CASE("no line of a help is longer than 100 columns") {
 TEST_CASE("every example of every help can be pasted and runs", "[long]") {
   const std::filesystem::path before = std::filesystem::current_path();
   const std::string_view cpu = cpu_target();
-  const test::TemporaryFolder folder;
-  std::filesystem::create_symlink(test::source_path("data"), folder.path("data"));
-  std::filesystem::current_path(folder.path("."));
   std::vector<std::string> commands{""};
   for (const std::string& command : subcommands_of(run({"--help"}).out)) {
     commands.push_back(command);
@@ -202,6 +205,8 @@ TEST_CASE("every example of every help can be pasted and runs", "[long]") {
   int examples = 0;
   std::string failed;
   for (const std::string& command : commands) {
+    const test::TemporaryFolder folder;
+    std::filesystem::current_path(folder.path("."));
     const std::string help = run_line(command + " --help").out;
     for (const std::string& example : examples_of(help)) {
       const std::vector<std::string> words = first_command(example);
@@ -221,8 +226,8 @@ TEST_CASE("every example of every help can be pasted and runs", "[long]") {
       const Outcome outcome = run(words);
       if (outcome.code != 0 && outcome.code != 1) failed += example + "\n" + outcome.err;
     }
+    std::filesystem::current_path(before);
   }
-  std::filesystem::current_path(before);
   use_cpu_target(cpu);  // an example takes another
   INFO(failed);
   CHECK(failed.empty());
