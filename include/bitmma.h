@@ -41,7 +41,7 @@
 //
 // Versions. Enumerations are int32_t, regardless of the type that a compiler uses for an enum. A structure has the same
 // members as long as the minor version is the same; a new member comes last, with a new minor version. The shared
-// library's name contains the major and minor version, libbitmma.so.0.2, so a program never loads a library with other
+// library's name contains the major and minor version, libbitmma.so.0.3, so a program never loads a library with other
 // structures: recompile the program for the new one. Members that a C initialiser does not name are 0, and a new member
 // of 0 keeps the older version's behaviour.
 #ifndef BITMMA_H
@@ -51,7 +51,7 @@
 #include <stdint.h>
 
 #define BITMMA_VERSION_MAJOR 0
-#define BITMMA_VERSION_MINOR 2
+#define BITMMA_VERSION_MINOR 3
 #define BITMMA_VERSION_PATCH 0
 
 #ifdef __cplusplus
@@ -87,7 +87,7 @@ const char* bitmma_last_error(void);
 size_t bitmma_error_count(void);
 bitmma_status bitmma_error_at(size_t index, bitmma_violation* violation);
 
-// "0.2.0": the version of the running library. The macros are those of the header at compile time.
+// "0.3.0": the version of the running library. The macros are those of the header at compile time.
 const char* bitmma_version(void);
 
 // ------------------------------------------------------------------------------------------------------------ formats

@@ -7,6 +7,7 @@
 #include "../../sim/core/ieee_environment.hpp"
 #include "binding.hpp"
 #include "bitmma/core/text.hpp"
+#include "bitmma/files/dataset.hpp"
 
 namespace bitmma::python {
 namespace {
@@ -247,6 +248,8 @@ NB_MODULE(_core, module) {
     std::memcpy(&before, &number, sizeof before);
     bitmma::restore_environment(before);
   });
+  module.def("use_datasets", bitmma::use_datasets);
+  module.def("located", bitmma::located);
   bind_instruction(module);
   bind_gemm(module);
   bind_quantize(module);

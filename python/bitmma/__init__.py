@@ -24,13 +24,15 @@ Start from what you have:
     an operator         bitmma.operators: attention, softmax, norms, ... as PyTorch computes them on an H100
     a whole layer       bitmma.layers: a Llama decoder layer, every intermediate tensor
     operands to round   quantize: the quantisers of Transformer Engine, torchao, FlashInfer, DeepGEMM; quantized_gemm
-    no data yet         bitmma.datasets: a recorded product of an H100
+    two results         bitmma.plot: histogram of the differences, map of the places that differ
+    no data yet         bitmma.datasets: small recordings of an H100, which commands and functions read as dataset:NAME
 
 Errors are bitmma.Error, with all violations. You may call all functions from several threads.
 bitmma installs no signal handlers.
 """
 
-from . import datasets, layers, layout, math, operators, testing
+from typing import TYPE_CHECKING, Any
+
 from ._arguments import name_as_imported
 from ._arrays import Codes, Tiled, codes, dtype_of, format_of, tile, tiled
 from ._case import Case, Explanation, FieldRule, execute, explain, fields, lint
@@ -66,9 +68,9 @@ from ._kernel import Kernel, TensorMap, encode_tensor_map, kernel, tensor_map
 from ._matmul import ChoiceRange, LibraryChoice, library_choice, library_choices, matmul
 from ._mma import Evidence, all_instructions, bind, evidence, instruction, mma, mma_sync, tcgen05, tmem_move, wgmma
 from ._module import Memory, PtxModule
+from ._names import no_such_name
 from ._product import Product, read_product
 from ._quantize import Quantized, quantize, quantize_recipes, quantized_gemm
-from ._replay import CapturesCompared, Replay, Verdict, compare_captures, replay
 from ._sparse import Compressed, compress, decompress, prune_2_4
 from ._vectors import (
     Comparison,
@@ -85,7 +87,11 @@ from ._vectors import (
     verify,
     write,
 )
-from .math import cvt
+
+if TYPE_CHECKING:
+    from . import datasets, layers, layout, math, operators, plot, testing
+    from ._replay import CapturesCompared, Replay, Verdict, compare_captures, replay
+    from .math import cvt
 
 __all__ = [
     "Accuracy",
@@ -168,6 +174,7 @@ __all__ = [
     "mma",
     "mma_sync",
     "operators",
+    "plot",
     "product_faults",
     "prune_2_4",
     "quantize",
@@ -192,4 +199,30 @@ def __dir__() -> list[str]:
     return sorted([*__all__, "__version__"])
 
 
-name_as_imported(globals(), __all__)
+# Modules that are imported when they are first used, and the names of theirs that bitmma has.
+_MODULES = ("datasets", "layers", "layout", "math", "operators", "plot", "testing")
+_LATER = {
+    **dict.fromkeys(("CapturesCompared", "Replay", "Verdict", "compare_captures", "replay"), "_replay"),
+    "cvt": "math",
+}
+name_as_imported(globals(), [name for name in __all__ if name not in (*_MODULES, *_LATER)])
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        from importlib import import_module
+
+        if name in _MODULES:
+            return import_module(f"bitmma.{name}")
+        if name in _LATER:
+            globals()[name] = getattr(import_module(f"bitmma.{_LATER[name]}"), name)
+            name_as_imported(globals(), [name])
+            return globals()[name]
+        hint = ""
+        if not name.startswith("_"):
+            for module in _MODULES:
+                if name in import_module(f"bitmma.{module}").__all__:
+                    hint = f"use bitmma.{module}.{name}"
+            if not hint and name in import_module("bitmma.operators").elementwise_functions():
+                hint = f'use bitmma.operators.elementwise("{name}", x)'
+        raise no_such_name("bitmma", name, __all__, hint)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any, NamedTuple
 import ml_dtypes
 import numpy as np
 
+from ._arguments import core as _core
 from ._errors import Error, refuse, shown
 from ._gemm import generated
 from ._json import parse_json
@@ -361,7 +363,7 @@ class Capture:
     """What tools/capture.py wrote."""
 
     def __init__(self, path: Path, weights: Iterable[Path] = ()):
-        self.path = path
+        self.path = path = Path(_core.located(os.fspath(path)))
         try:
             text = (path / "graph.json").read_text()
         except OSError as error:

@@ -85,17 +85,20 @@ def decode(
 def decode_ptx(ptx: str | os.PathLike[str], *, target: Target | None = None) -> dict[str, Any]:
     """Describes the tensor-core statements of a PTX file, and names those that are illegal on its target.
 
-    `ptx` is the path of a file, or PTX text of several lines; CUDA C++ with inline PTX and SASS listings are also
+    `ptx` is the path of a file, or PTX text; CUDA C++ with inline PTX and SASS listings are also
     supported. The default `target` is the file's .target.
 
     >>> decode_ptx(".target sm_90a\\nwgmma.fence.sync.aligned;")["counts"]
     {'wgmma.fence.sync.aligned': 1}
     """
-    is_text = isinstance(ptx, str) and "\n" in ptx
+    is_text = isinstance(ptx, str) and ("\n" in ptx or ptx.rstrip().endswith((";", "}")))
     try:
-        name, text = ("PTX", str(ptx)) if is_text else (str(ptx), Path(ptx).read_text(errors="replace"))
+        name = "PTX" if is_text else str(ptx)
+        text = str(ptx) if is_text else Path(_core.located(name)).read_text(errors="replace")
     except OSError as error:
-        raise refuse(str(ptx), str(error.strerror), "a readable file, or PTX text of several lines") from error
+        raise refuse(
+            str(ptx), str(error.strerror), "a readable file, or PTX text: lines, or a statement with its semicolon"
+        ) from error
     description: Any = _core.describe_ptx_file(name, text, target)
     return dict(description)
 

@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
-import difflib
 import operator
 import os
 from collections.abc import Iterable
 from typing import Any, NamedTuple
+
+__tracebackhide__ = True  # pytest shows the frame of the call, not those that check its arguments
 
 
 class Violation(NamedTuple):
@@ -133,6 +134,8 @@ def text_of(value: object, field: str, example: str) -> str | None:
 
 def near(name: str, names: Iterable[str]) -> str:
     """A hint with the names that were probably meant; empty if none is close."""
+    import difflib  # only errors need it
+
     names = list(names)
     same = [known for known in names if known.lower() == name.lower()]
     if same:

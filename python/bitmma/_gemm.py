@@ -451,23 +451,25 @@ def accuracy(a: Any, b: Any, d: Any, *, threads: int = 1) -> Accuracy:
     return Accuracy(**_core.accuracy(operands_of(a, b), matrix(d, "d"), threads))
 
 
-@public(shape=unchecked, rows=unchecked)
-def generated(format: str, shape: tuple[int, int], seed: int, stream: str, rows: Any = None) -> np.ndarray:
+@public(shape=unchecked, rows=unchecked, stream=unchecked)
+def generated(format: str, shape: tuple[int, int], seed: int, stream: str | int, rows: Any = None) -> np.ndarray:
     """An operand of recorded products, [rows, columns], from its seed: the same on every machine.
 
-    `stream` is "a" ([M, K]), "b" ([N, K]), "c" or "bias"; `rows` selects rows of a larger operand.
+    `stream` is "a" ([M, K]), "b" ([N, K]), "c" or "bias", or the number of another stream of the seed; `rows` selects
+    rows of a larger operand.
     """
     if not isinstance(shape, (tuple, list)) or len(shape) != 2:
         raise refuse("shape", shown(shape), "(rows, columns)")
     if rows is not None and (not isinstance(rows, Iterable) or np.ndim(cast(Any, rows)) == 0):
         raise refuse("rows", shown(rows), "numbers of rows")
     streams = ("a", "b", "c", "bias")
-    if stream not in streams:
-        raise refuse("stream", shown(stream), ", ".join(streams))
+    if isinstance(stream, str) and stream not in streams:
+        raise refuse("stream", shown(stream), ", ".join(streams) + ", or the number of a stream")
+    number = streams.index(stream) if isinstance(stream, str) else count_of(stream, "stream")
     shape = (count_of(shape[0], "rows"), count_of(shape[1], "columns"))
     picked = list(range(shape[0])) if rows is None else [count_of(row, "rows") for row in rows]
     d = np.empty((len(picked), shape[1]), dtype_of(format))
-    _core.generated(format, picked, shape[1], seed, streams.index(stream), d.view(f"u{d.dtype.itemsize}"))
+    _core.generated(format, picked, shape[1], seed, number, d.view(f"u{d.dtype.itemsize}"))
     return d
 
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import ml_dtypes
 import numpy as np
 
+from ._arguments import core as _core
 from ._errors import Error, refuse, shown
 from ._json import parse_json
 
@@ -103,7 +104,7 @@ def read_safetensors(path: str | os.PathLike[str]) -> tuple[dict[str, str], Tens
     """The metadata, and the tensors of these types."""
     path = os.fspath(path)
     try:
-        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        file = os.open(_core.located(path), os.O_RDONLY | os.O_CLOEXEC)
         tensors = Tensors(path, file, {})
         whole = os.fstat(file).st_size
         head = os.pread(file, 8, 0)

@@ -66,6 +66,14 @@ class TorchTensor(Protocol):
     def data_ptr(self) -> int: ...
 
 
+class Axes(Protocol):
+    """Axes of matplotlib, which need not be installed."""
+
+    figure: Any
+
+    def set_title(self, label: str) -> Any: ...
+
+
 Tensor = TypeVar("Tensor", bound=TorchTensor)
 Array = TypeVar("Array", bound=np.ndarray | TorchTensor)
 

@@ -11,14 +11,16 @@ element.
 
 from __future__ import annotations
 
-from typing import Any
+from ast import literal_eval
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
 from ._arguments import core as _core, instruction_of, public, text as _text
 from ._case import Case, _case
 from ._core import Instruction
-from ._errors import count_of, refuse
+from ._errors import count_of, refuse, shown, text_of
+from ._names import no_such_name
 from ._types import Target
 
 
@@ -273,9 +275,42 @@ def scales(rows: int, blocks: int) -> Places:
     return Places("", {"byte": places.arrays()["image_byte"]}, (("byte", 1, size),), bytes=size)._of(places)
 
 
-@public
-def cute(text: str, *, element_bits: int = 16) -> Places:
-    """A layout in CuTe's notation: "Swizzle<3,4,3> o ((8,8),(8,2)):((64,512),(1,8))".
+class CuteLayout(Protocol):
+    """A layout of pycute, of tensor_layouts or of CuTe's Python DSL: nested tuples of whole numbers."""
+
+    @property
+    def shape(self) -> Any: ...
+
+    @property
+    def stride(self) -> Any: ...
+
+
+def _modes(modes: Any, field: str) -> str:
+    """Nested tuples as CuTe prints them."""
+    if isinstance(modes, (tuple, list)):
+        return f"({','.join(_modes(mode, field) for mode in modes)})"
+    return str(count_of(modes, field, 0, 2**63 - 1))
+
+
+def _cute_text(value: Any, field: str) -> str | None:
+    """A layout as text: text in CuTe's notation, or an object with shape and stride."""
+    if value is None or isinstance(value, str):
+        return text_of(value, field, "(8,16):(16,1)")
+    if not hasattr(value, "shape") or not hasattr(value, "stride") or callable(value.stride):
+        raise refuse(
+            field,
+            shown(value),
+            "a layout in CuTe's notation, such as '(8,16):(16,1)', or an object with shape and stride",
+        )
+    if getattr(value, "swizzle", None) is not None:  # tensor_layouts prints CuTe's notation
+        return str(value)
+    return f"{_modes(value.shape, field)}:{_modes(value.stride, field)}"
+
+
+@public(text=_cute_text)
+def cute(text: str | CuteLayout, *, element_bits: int = 16) -> Places:
+    """A layout in CuTe's notation: "Swizzle<3,4,3> o ((8,8),(8,2)):((64,512),(1,8))"; or a layout of pycute or another
+    library, an object with shape and stride.
 
     >>> cute("(8,16):(16,1)").byte[1, 2]
     np.int64(36)
@@ -321,11 +356,11 @@ def bank_conflicts(addresses: Any, bytes: int = 4) -> tuple[int, int, list[int]]
     return wavefronts, requests, words
 
 
-@public(first=_text, second=_text)
-def algebra(operation: str, first: str, second: str | None = None) -> str:
+@public(first=_cute_text, second=_cute_text)
+def algebra(operation: str, first: str | CuteLayout, second: str | CuteLayout | None = None) -> str:
     """CuTe's layout algebra: composition, complement, coalesce, logical_divide, zipped_divide, tiled_divide,
     flat_divide, logical_product, zipped_product, tiled_product, flat_product, blocked_product, raked_product,
-    right_inverse or left_inverse, of layouts in CuTe's notation.
+    right_inverse or left_inverse, of layouts as `cute` takes them. Returns CuTe's notation.
 
     >>> algebra("composition", "(6,2):(8,2)", "(4,3):(3,1)")
     '((2,2),3):((24,2),8)'
@@ -334,14 +369,41 @@ def algebra(operation: str, first: str, second: str | None = None) -> str:
     return result
 
 
-@public
-def offsets(text: str) -> np.ndarray:
-    """The offset of every index of a layout in CuTe's notation; swizzles act on offsets.
+@public(text=_cute_text)
+def offsets(text: str | CuteLayout) -> np.ndarray:
+    """The offset of every index of a layout as `cute` takes them; swizzles act on offsets.
 
     >>> offsets("(2,3):(1,4)")
     array([0, 1, 4, 5, 8, 9])
     """
     return np.array(_core.layout_offsets(text), np.int64)
+
+
+Modes: TypeAlias = "int | tuple[Modes, ...]"
+"""Nested tuples of whole numbers."""
+
+
+@public(text=_cute_text)
+def shape_and_stride(text: str | CuteLayout) -> tuple[Modes, Modes]:
+    """The nested tuples of a layout without a swizzle, from which other libraries make theirs:
+    pycute.Layout(*shape_and_stride(text)). Raises Error for a layout with a swizzle.
+
+    >>> shape_and_stride("((8,8),2):((1,16),8)")
+    (((8, 8), 2), ((1, 16), 8))
+    """
+    layout = str(text)
+    _core.layout_offsets(layout)  # refuses what is no layout
+    shape, colon, stride = layout.replace("_", "").replace(" ", "").partition(":")
+    if " o " in layout or not colon:
+        fix = "pass what follows the o" if " o " in layout else "add strides"
+        raise refuse("text", shown(layout), "a layout SHAPE:STRIDE without a swizzle", fix)
+    return _parsed_modes(shape), _parsed_modes(stride)
+
+
+def _parsed_modes(text: str) -> Modes:
+    """Text of whole numbers in nested parentheses; (8) is a tuple of one mode."""
+    modes: Modes = literal_eval(text.replace(")", ",)"))
+    return modes
 
 
 @public(case=_case)
@@ -375,6 +437,7 @@ __all__ = [
     "offsets",
     "operand",
     "scales",
+    "shape_and_stride",
     "smem",
     "smem_svg",
     "tma",
@@ -386,3 +449,9 @@ __all__ = [
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+if not TYPE_CHECKING:  # checkers report such names themselves
+
+    def __getattr__(name: str) -> Any:
+        raise no_such_name(__name__, name, __all__)

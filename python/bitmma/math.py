@@ -16,13 +16,14 @@ evidence.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ._arguments import core as _core, public, text
 from ._arrays import Codes, code_bytes, codes_as, dtype_of, format_of, like, to_numpy
 from ._errors import near, number_of, refuse, shown
+from ._names import no_such_name
 from ._types import of_array, of_arrays, of_operands
 
 _formats = ("f32", "f16", "bf16", "f64")
@@ -441,3 +442,9 @@ __all__ = [
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+if not TYPE_CHECKING:  # checkers report such names themselves
+
+    def __getattr__(name: str) -> Any:
+        raise no_such_name(__name__, name, __all__)

@@ -37,6 +37,7 @@ from ._errors import (
     text_of,
     threads_of,
 )
+from ._names import no_such_name
 from ._types import AttentionOptions, LayerNormOptions, NumPyMatrix, NumPyOperand, Tensor, of_array
 
 __all__ = [
@@ -62,6 +63,14 @@ if TYPE_CHECKING:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+if not TYPE_CHECKING:  # checkers report such names themselves
+
+    def __getattr__(name: str) -> Any:
+        is_function = not name.startswith("_") and name in elementwise_functions()
+        hint = f'use bitmma.operators.elementwise("{name}", x)' if is_function else ""
+        raise no_such_name(__name__, name, __all__, hint)
 
 
 def _format(array: np.ndarray, name: str, formats: tuple[str, ...]) -> str:

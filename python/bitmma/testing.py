@@ -11,7 +11,7 @@ AssertionError: 3829 of 4096 outputs differ (93.5 %), f32 [64, 64]
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -20,8 +20,11 @@ from ._arrays import Codes, _dtypes, _format_of_dtype, code_bytes, format_named,
 from ._case import Case
 from ._core import formats as _formats, to_floats as _to_floats
 from ._errors import Error, refuse, shown
+from ._names import no_such_name
 from ._types import ArrayLike
 from ._vectors import diagnose
+
+__tracebackhide__ = True  # pytest shows the assertion in the test
 
 _bits_of = {name: bits for name, bits, _ in _formats()}
 _unsigned = ("ue8m0", "ue4m3", "ue5m3", "u8", "u4", "u32", "b1")
@@ -301,3 +304,9 @@ __all__ = ["Difference", "assert_bits_equal", "bits_equal", "difference"]
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+if not TYPE_CHECKING:  # checkers report such names themselves
+
+    def __getattr__(name: str) -> Any:
+        raise no_such_name(__name__, name, __all__)

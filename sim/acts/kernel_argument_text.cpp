@@ -9,6 +9,7 @@
 
 #include "bitmma/core/numbers.hpp"
 #include "bitmma/core/text.hpp"
+#include "bitmma/files/dataset.hpp"
 #include "bitmma/files/vector_file.hpp"
 #include "bitmma/formats/round.hpp"
 
@@ -74,10 +75,11 @@ struct ArgumentFile {
 
 /// Nothing for memory and numbers.
 std::optional<ArgumentFile> file_of_argument(const std::string& text) {
-  const size_t colon = text.find(':');
+  const bool is_dataset = text.starts_with(dataset_prefix);
+  const size_t colon = text.find(':', is_dataset ? dataset_prefix.size() : 0);
   const std::string before = text.substr(0, colon), after = colon == std::string::npos ? "" : text.substr(colon + 1);
   if (before == "zeros" || before == "empty") return std::nullopt;
-  const bool has_tensors = before.ends_with(".safetensors") || before.ends_with(".npz");
+  const bool has_tensors = is_dataset || before.ends_with(".safetensors") || before.ends_with(".npz");
   if (!std::filesystem::exists(text) && !text.ends_with(".npy") && !has_tensors) return std::nullopt;
   const bool names_tensor = has_tensors && !after.empty();
   return ArgumentFile{.path = names_tensor ? before : text, .tensor = names_tensor ? after : ""};

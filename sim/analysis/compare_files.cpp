@@ -31,7 +31,7 @@ Report describe_files(const VectorFile& expected, const VectorFile& actual, cons
         fmt::format("differ: {} of {} in {} of {} (expected {}, actual {}), {}", comparison.mismatches, outputs,
                     comparison.cases_with_mismatches, cases, expected.source(), actual.source(), targets),
         Tone::bad);
-    report.add_text("first: " + print(*comparison.first));
+    report.add_text("first: " + print(*comparison.first), Tone::bad);
   }
   Report compared = describe(comparison, expected.instruction);
   if (!inputs.empty()) compared.lines.clear();  // outputs for different operands say nothing

@@ -10,6 +10,7 @@
 #include "bitmma/descriptor/descriptor_meaning.hpp"
 #include "bitmma/descriptor/zero_column_mask.hpp"
 #include "bitmma/memory/smem.hpp"
+#include "explain_text.hpp"
 
 namespace bitmma {
 namespace {
@@ -485,7 +486,9 @@ Report describe(const Explanation& e, Target target) {
                                    {"same", other.same},
                                    {"error_ulp", other.error_ulp}});
   }
-  return report.add_text(fmt::format("target: {}\n{}", print(target), print(e)));
+  report.add_text(fmt::format("target: {}", print(target)));
+  std::ranges::move(describe_in_words(e).lines, std::back_inserter(report.lines));
+  return report;
 }
 
 }  // namespace bitmma

@@ -187,7 +187,7 @@ Report describe_recorded(const Comparison& comparison, std::string_view source, 
   }
   report.add_text(fmt::format("{} from the recorded D (source: {}{})", print_differing(comparison), source, of),
                   Tone::bad);
-  return report.add_text(print(*comparison.first));
+  return report.add_text(print(*comparison.first), Tone::bad);
 }
 
 Report describe_two_targets(Report own, Report other, const Comparison& comparison, Target target,
@@ -198,7 +198,7 @@ Report describe_two_targets(Report own, Report other, const Comparison& comparis
   own.add("on_target", std::move(other));
   own.add("between_targets", {{"outputs", comparison.outputs}, {"mismatches", comparison.mismatches}});
   own.add_text(fmt::format("\n{} between {} and {}", print_differing(comparison), print(target), print(other_target)));
-  if (comparison.first) own.add_text("first: " + print(*comparison.first));
+  if (comparison.first) own.add_text("first: " + print(*comparison.first), Tone::bad);
   return own;
 }
 

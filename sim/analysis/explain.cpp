@@ -18,6 +18,7 @@
 #include "bitmma/core/error.hpp"
 #include "bitmma/instruction/evidence.hpp"
 #include "bitmma/instruction/statement.hpp"
+#include "explain_text.hpp"
 
 namespace bitmma {
 namespace {
@@ -436,6 +437,17 @@ struct BesideTerm {
   }
 };
 
+/// Whether aligning cuts off bits of a term.
+struct LosesBits {
+  size_t j;
+
+  bool operator()(const SumOfProducts& sum) const { return sum.terms[j].loses_bits; }
+  template <typename Sum>
+  bool operator()(const Sum&) const {
+    return false;
+  }
+};
+
 struct BesideC {
   std::string operator()(const IeeeOperation&) const { return ""; }
   std::string operator()(const SumOfIntegers& sum) const { return fmt::format("  kept {}", sum.c); }
@@ -446,9 +458,25 @@ struct BesideC {
   }
 };
 
+/// Adds lines of text, or nothing.
+void add_lines(Report& text, std::string lines) {
+  if (!lines.empty()) text.add_text(std::move(lines));
+}
+
+struct LossOf {
+  const std::optional<StepLoss>& loss;
+
+  std::string operator()(const IeeeOperation&) const { return ""; }
+  std::string operator()(const SpecialResult&) const { return ""; }
+  std::string operator()(const SumOfIntegers&) const { return ""; }
+  template <typename Sum>
+  std::string operator()(const Sum& sum) const {
+    return loss ? loss_text(*loss, sum.alignment.quantum) : "";
+  }
+};
+
 struct BelowTerms {
   Format d, c;
-  const std::optional<StepLoss>& loss;
 
   std::string operator()(const IeeeOperation& operation) const {
     const std::string other =
@@ -462,7 +490,7 @@ struct BelowTerms {
   std::string operator()(const SumOfIntegers& sum) const { return fmt::format("sum {}\n", sum.sum); }
   template <typename Sum>
   std::string operator()(const Sum& sum) const {
-    return sum_text(sum.alignment, sum.sum) + (loss ? loss_text(*loss, sum.alignment.quantum) : "");
+    return sum_text(sum.alignment, sum.sum);
   }
 };
 
@@ -486,23 +514,25 @@ std::string places_text(const ExplainedTerm& term) {
   return text;
 }
 
-std::string print_step(const Explanation& e, const ExplainedStep& step) {
-  std::string text;
+void add_step(Report& text, const Explanation& e, const ExplainedStep& step) {
   for (size_t j = 0; j < step.terms.size(); ++j) {
     const ExplainedTerm& term = step.terms[j];
-    text += std::visit(AboveTerm{j}, step.sum);
+    add_lines(text, std::visit(AboveTerm{j}, step.sum));
     if (!std::visit(ShowsTerm{term, j}, step.sum)) continue;
-    text += fmt::format("  k {:>3}  a {} x b {}{}\n", term.k, factor_text(e.a, term.a_bits),
-                        factor_text(e.b, term.b_bits), std::visit(BesideTerm{j}, step.sum));
-    text += places_text(term);
+    text.add_text(fmt::format("  k {:>3}  a {} x b {}{}", term.k, factor_text(e.a, term.a_bits),
+                              factor_text(e.b, term.b_bits), std::visit(BesideTerm{j}, step.sum)),
+                  std::visit(LosesBits{j}, step.sum) ? Tone::warning : Tone::plain);
+    add_lines(text, places_text(term));
   }
   if (step.c_bits) {
-    text += fmt::format("  C      {} ({}){}\n", print_bits(step.c_format, *step.c_bits),
-                        print_value(step.c_format, *step.c_bits), std::visit(BesideC{}, step.sum));
-    if (step.c_place) text += fmt::format("         from {}\n", print(*step.c_place));
+    add_lines(text, fmt::format("  C      {} ({}){}", print_bits(step.c_format, *step.c_bits),
+                                print_value(step.c_format, *step.c_bits), std::visit(BesideC{}, step.sum)));
+    if (step.c_place) add_lines(text, fmt::format("         from {}", print(*step.c_place)));
   }
-  if (!std::holds_alternative<IeeeOperation>(step.sum)) text += "terms that are zero are not shown\n\n";
-  return text + std::visit(BelowTerms{e.d_format, step.c_format, step.loss}, step.sum);
+  if (!std::holds_alternative<IeeeOperation>(step.sum)) add_lines(text, "terms that are zero are not shown\n\n");
+  add_lines(text, std::visit(BelowTerms{e.d_format, step.c_format}, step.sum));
+  if (const std::string loss = std::visit(LossOf{step.loss}, step.sum); !loss.empty())
+    text.add_text(loss, step.loss->aligning == 0 ? Tone::plain : Tone::warning);
 }
 
 }  // namespace
@@ -570,48 +600,51 @@ std::vector<Explanation> explain_steps(const Case& whole, int row, int col) {
 
 namespace {
 
-std::string printed(const Explanation& e) {
-  std::string text = fmt::format("{}, row {}, col {}\nrule: {}; {}\n\n", e.instruction, e.row, e.col, e.rule,
-                                 print(e.evidence, e.target));
+Report lines_of(const Explanation& e) {
+  Report text = Report::list();
+  add_lines(text, fmt::format("{}, row {}, col {}\nrule: {}; {}\n\n", e.instruction, e.row, e.col, e.rule,
+                              print(e.evidence, e.target)));
   for (const ScaledPart& part : e.scales) {
-    text += fmt::format("k {}..{}: {}; their exponents are added to that of every product\n", part.first_k, part.last_k,
-                        scales_text(part.scales));
+    add_lines(text, fmt::format("k {}..{}: {}; their exponents are added to that of every product", part.first_k,
+                                part.last_k, scales_text(part.scales)));
   }
   for (size_t i = 0; i < e.steps.size(); ++i) {
     const ExplainedStep& step = e.steps[i];
-    if (e.steps.size() > 1) text += fmt::format("step {} of {}\n", i + 1, e.steps.size());
-    text += print_step(e, step);
-    text += fmt::format("D = {} ({})\n", print_bits(step.d_format, step.d), print_value(step.d_format, step.d));
+    if (e.steps.size() > 1) add_lines(text, fmt::format("step {} of {}", i + 1, e.steps.size()));
+    add_step(text, e, step);
+    add_lines(text, fmt::format("D = {} ({})", print_bits(step.d_format, step.d), print_value(step.d_format, step.d)));
     if (i + 1 < e.steps.size()) {
       const ExplainedStep& next = e.steps[i + 1];
-      text += next.c_bits == step.d && !next.terms.empty() ? "this D is C of the next step\n\n" : "\n";
+      add_lines(text, next.c_bits == step.d && !next.terms.empty() ? "this D is C of the next step\n\n" : "\n");
     }
   }
-  if (e.recorded_d) {
-    text += *e.recorded_d == e.d ? "the recorded D is equal\n"
-                                 : fmt::format("the recorded D is {} ({})\n", print_bits(e.d_format, *e.recorded_d),
-                                               print_value(e.d_format, *e.recorded_d));
-  }
+  if (e.recorded_d && *e.recorded_d == e.d) text.add_text("the recorded D is equal", Tone::good);
+  else if (e.recorded_d)
+    text.add_text(fmt::format("the recorded D is {} ({})", print_bits(e.d_format, *e.recorded_d),
+                              print_value(e.d_format, *e.recorded_d)),
+                  Tone::bad);
   if (info(e.a).ignored_bits > 0) {
-    text += fmt::format("of {}, only the upper {} bits are used\n", info(e.a).name,
-                        info(e.a).bits - info(e.a).ignored_bits);
+    add_lines(text, fmt::format("of {}, only the upper {} bits are used", info(e.a).name,
+                                info(e.a).bits - info(e.a).ignored_bits));
   }
   if (e.exact) {
-    text += fmt::format("exact: {} = {:.17g}; D is {}{}\n", e.exact->text, e.exact->value,
-                        e.exact->error_ulp ? "off by " : "", ulp_text(e.exact->error_ulp));
+    add_lines(text, fmt::format("exact: {} = {:.17g}; D is {}{}", e.exact->text, e.exact->value,
+                                e.exact->error_ulp ? "off by " : "", ulp_text(e.exact->error_ulp)));
   }
   for (const Alternative& other : e.alternatives) {
-    text +=
-        fmt::format("{}: {} ({}){}{}\n", other.name, print_bits(e.d_format, other.d), print_value(e.d_format, other.d),
-                    e.exact ? ", " + ulp_text(other.error_ulp) : "", other.same ? ", the same" : "");
+    add_lines(text, fmt::format("{}: {} ({}){}{}", other.name, print_bits(e.d_format, other.d),
+                                print_value(e.d_format, other.d), e.exact ? ", " + ulp_text(other.error_ulp) : "",
+                                other.same ? ", the same" : ""));
   }
   return text;
 }
 
 }  // namespace
 
-std::string print(const Explanation& e) {
-  return in_ieee_environment([&] { return printed(e); });
+Report describe_in_words(const Explanation& e) {
+  return in_ieee_environment([&] { return lines_of(e); });
 }
+
+std::string print(const Explanation& e) { return print(describe_in_words(e)); }
 
 }  // namespace bitmma

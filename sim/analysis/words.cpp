@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "bitmma/core/text.hpp"
+#include "bitmma/files/dataset.hpp"
 #include "bitmma/files/file.hpp"
 #include "bitmma/instruction/form.hpp"
 #include "bitmma/instruction/sass.hpp"
@@ -99,7 +100,7 @@ constexpr auto file_ends = std::to_array<std::string_view>(
 bool is_file(const std::string& text) {
   std::error_code error;
   const bool is_name = text.find_first_of(" ;{") == std::string::npos &&
-                       (text.find('/') != std::string::npos ||
+                       (text.find('/') != std::string::npos || text.starts_with(dataset_prefix) ||
                         std::ranges::any_of(file_ends, [&](std::string_view end) { return text.ends_with(end); }));
   return is_name || (text.size() < 256 && std::filesystem::exists(text, error) && !error);
 }

@@ -7,7 +7,7 @@
 
 namespace {
 
-static_assert(BITMMA_VERSION_MAJOR == 0 && BITMMA_VERSION_MINOR == 2, "check the rows below, then this line");
+static_assert(BITMMA_VERSION_MAJOR == 0 && BITMMA_VERSION_MINOR == 3, "check the rows below, then this line");
 
 // The enumerations do not depend on -fshort-enums.
 static_assert(sizeof(bitmma_status) == 4 && sizeof(bitmma_format) == 4 && sizeof(bitmma_family) == 4 &&

@@ -8,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include "bitmma/files/dataset.hpp"
 #include "bitmma/files/file.hpp"
 #include "system.hpp"
 
@@ -109,7 +110,8 @@ InputFile::InputFile(std::string path, uint64_t most_in_memory) : path_(std::mov
   require_name(path_);
   FileObserver::report(path_, FileUse::read);
   // Without O_NONBLOCK, opening a FIFO without a writer blocks for ever.
-  auto file = std::make_unique<const Descriptor>(open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  auto file =
+      std::make_unique<const Descriptor>(open(located(path_).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!file->is_open()) refuse_by_errno(path_);
   struct stat status {};
   if (fstat(file->number(), &status) != 0) refuse_by_errno(path_);

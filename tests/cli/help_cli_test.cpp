@@ -1,4 +1,7 @@
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <sstream>
 
@@ -7,6 +10,7 @@
 #include "cli.hpp"
 #include "run.hpp"
 #include "support/catch.hpp"
+#include "support/refusal.hpp"
 
 using namespace bitmma;
 using enum bitmma::ViolationCode;
@@ -15,7 +19,6 @@ using test::Outcome, test::run, test::run_line;
 namespace {
 
 const test::BadRequests bad_requests({
-    {"", missing_argument, "command"},
     {"frobnicate", not_found, "command"},
     // What was probably meant: commands, flags, values.
     {"simulat x", not_found, "command"},
@@ -82,14 +85,17 @@ TEST_CASE("one mistake is one line that begins with error") {
 
 namespace {
 
-/// The commands below `help`, which a help text lists under "Subcommands:".
+constexpr auto command_headings =
+    std::to_array<std::string_view>({"Compute:", "Check:", "Understand:", "GPU:", "Tools:", "Subcommands:"});
+
+/// The commands that a help text lists below such headings.
 std::vector<std::string> subcommands_of(const std::string& help) {
   std::vector<std::string> names;
   std::istringstream lines(help);
   bool listed = false;
   for (std::string line; std::getline(lines, line);) {
-    if (line == "Subcommands:") listed = true;
-    else if (listed && !line.starts_with("  ")) break;
+    if (!line.starts_with("  "))
+      listed = std::ranges::find(command_headings, std::string_view(line)) != command_headings.end();
     else if (listed && line.size() > 2 && line[2] != ' ') names.push_back(line.substr(2, line.find(' ', 2) - 2));
   }
   return names;
@@ -119,7 +125,7 @@ std::vector<std::string> first_command(const std::string& example) {
   return {words.begin() + 1, words.end()};
 }
 
-/// The files that examples read, made where they are not: the current folder is empty but for data.
+/// The files that examples read, made where they are not.
 void provide(const std::vector<std::string>& words) {
   for (size_t i = 0; i < words.size(); ++i) {
     const std::string& word = words[i];
@@ -141,17 +147,21 @@ void provide(const std::vector<std::string>& words) {
       for (const char* name : {"a", "b", "c"}) logical.set(*file.find(name));
       write_tensor_file(word, logical);
     } else if (word.ends_with(".npy")) {
-      // B is 16 x 64, weight and bias have 16 numbers, others are 128 x 16: all zeros.
-      const std::string shape = word == "b.npy"                              ? "16, 64"
-                                : word == "weight.npy" || word == "bias.npy" ? "16,"
-                                                                             : "128, 16";
-      std::string header = std::string("{'descr': '<f2', 'fortran_order': False, 'shape': ") + "(" + shape + "), }";
+      // B is 16 x 64, weight and bias have 16 numbers, d is that of the product, others are 128 x 16: all zeros.
+      struct Array {
+        std::string shape;
+        size_t elements;
+      };
+      const Array array = word == "b.npy"                              ? Array{"16, 64", 1024}
+                          : word == "weight.npy" || word == "bias.npy" ? Array{"16,", 16}
+                          : word == "d.npy"                            ? Array{"8, 16", 128}
+                                                                       : Array{"128, 16", 2048};
+      const bool is_f32 = words[0] == "diagnose";
+      std::string header =
+          fmt::format("{{'descr': '<f{}', 'fortran_order': False, 'shape': ({}), }}", is_f32 ? 4 : 2, array.shape);
       header.resize(117, ' ');
       test::write_text(word, std::string("\x93NUMPY\x01\x00\x76\x00", 10) + header + "\n" +
-                                 std::string(shape == "16,"      ? 32
-                                             : shape == "16, 64" ? 2048
-                                                                 : 4096,
-                                             '\0'));
+                                 std::string(array.elements * (is_f32 ? 4 : 2), '\0'));
     } else if (word == "row_major.bin") {
       test::write_text(word, std::string(4096 * 256, 'x'));
     } else if (word.ends_with(".safetensors")) {
@@ -184,9 +194,6 @@ TEST_CASE("no line of a help is longer than 100 columns") {
 TEST_CASE("every example of every help can be pasted and runs", "[long]") {
   const std::filesystem::path before = std::filesystem::current_path();
   const std::string_view cpu = cpu_target();
-  const test::TemporaryFolder folder;
-  std::filesystem::create_symlink(test::source_path("data"), folder.path("data"));
-  std::filesystem::current_path(folder.path("."));
   std::vector<std::string> commands{""};
   for (const std::string& command : subcommands_of(run({"--help"}).out)) {
     commands.push_back(command);
@@ -198,6 +205,8 @@ TEST_CASE("every example of every help can be pasted and runs", "[long]") {
   int examples = 0;
   std::string failed;
   for (const std::string& command : commands) {
+    const test::TemporaryFolder folder;
+    std::filesystem::current_path(folder.path("."));
     const std::string help = run_line(command + " --help").out;
     for (const std::string& example : examples_of(help)) {
       const std::vector<std::string> words = first_command(example);
@@ -217,8 +226,8 @@ TEST_CASE("every example of every help can be pasted and runs", "[long]") {
       const Outcome outcome = run(words);
       if (outcome.code != 0 && outcome.code != 1) failed += example + "\n" + outcome.err;
     }
+    std::filesystem::current_path(before);
   }
-  std::filesystem::current_path(before);
   use_cpu_target(cpu);  // an example takes another
   INFO(failed);
   CHECK(failed.empty());
@@ -246,6 +255,54 @@ TEST_CASE("colours go to terminals alone, and not where NO_COLOR is set") {
                                    run({"diagnose", test::one_golden}).out, run({"explain", test::one_golden}).out}) {
     CHECK_THAT(plain, !ContainsSubstring("\033"));
   }
+}
+
+TEST_CASE("--color overrides what the terminal is, for results and errors") {
+  const std::string golden = test::one_golden;
+  CHECK_THAT(run({"--color", "always", "verify", golden}).out, ContainsSubstring("\033[32m"));
+  CHECK_THAT(run({"verify", golden, "--color=always"}).out, ContainsSubstring("\033[32m"));
+  CHECK_THAT(run({"explain", golden, "--color=always"}).out, ContainsSubstring("\033[32mthe recorded D is equal"));
+  CHECK_THAT(run({"verify", "absent", "--color=always"}).err, ContainsSubstring("\033[31merror:"));
+  std::ostringstream out, err;
+  CHECK(cli::run({"verify", golden, "--color", "never"}, {.out = out, .err = err, .color = true}) == 0);
+  CHECK_THAT(out.str(), !ContainsSubstring("\033"));
+  CHECK_THAT(run({"verify", golden, "--color", "red"}).violations, test::refused(unknown_name, "--color"));
+  CHECK_THAT(run({"verify", golden, "--color"}).violations, test::refused(unknown_name, "--color"));
+}
+
+TEST_CASE("without a command the program prints its help, with the commands in groups") {
+  const Outcome bare = run(std::vector<std::string>{});
+  CHECK(bare.code == 0);
+  CHECK(bare.err.empty());
+  CHECK(bare.out == run({"--help"}).out);
+  size_t last = 0;
+  for (const char* heading : {"\nCompute:\n", "\nCheck:\n", "\nUnderstand:\n", "\nGPU:\n", "\nTools:\n"}) {
+    INFO(heading);
+    CHECK(bare.out.find(heading) > last);
+    last = bare.out.find(heading);
+  }
+  CHECK_THAT(bare.out, !ContainsSubstring("Subcommands:"));
+}
+
+TEST_CASE("the flags of golden are below headings") {
+  const std::string help = run({"golden", "--help"}).out;
+  for (const char* heading :
+       {"\nOptions:\n", "\nFields of several families:\n", "\nFields of tcgen05:\n",
+        "\nState before the instruction:\n", "\nPlaces of the operands:\n", "\nWhat is written:\n"}) {
+    INFO(heading);
+    CHECK_THAT(help, ContainsSubstring(heading));
+  }
+}
+
+TEST_CASE("fish offers no files in place of a command") {
+  CHECK_THAT(run({"completion", "fish"}).out, ContainsSubstring("complete -c bitmma -n '__fish_use_subcommand' -f\n"));
+}
+
+TEST_CASE("numbers in the help have all their digits") {
+  const std::string all = run({"--help-all"}).out;
+  CHECK_THAT(all, ContainsSubstring("1 to 1048576"));
+  CHECK_THAT(all, ContainsSubstring("0.000001 to 1000000000"));
+  CHECK_THAT(all, !ContainsSubstring("e+0"));
 }
 
 TEST_CASE("help has examples, goes to stdout and is no error") {
@@ -283,5 +340,5 @@ TEST_CASE("help has examples, goes to stdout and is no error") {
   for (const char* line : {"verify --help", "gemm --help", "bench --help"}) {
     CHECK_THAT(run_line(line).out, ContainsSubstring("--cpu-target TEXT") && ContainsSubstring("baseline"));
   }
-  CHECK(run({"--version"}).out == "bitmma 0.2.0\n");
+  CHECK(run({"--version"}).out == "bitmma 0.3.0\n");
 }

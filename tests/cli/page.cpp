@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "bitmma/files/dataset.hpp"
 #include "cli.hpp"
 #include "run.hpp"
 #include "support/catch.hpp"
@@ -60,6 +61,7 @@ int check_page(const std::filesystem::path& path) {
   const std::filesystem::path before = std::filesystem::current_path();
   const bool update = std::getenv("BITMMA_UPDATE_DOCS") != nullptr;
   const TemporaryFolder folder;
+  use_datasets(source_path("python/bitmma/data"));
   std::filesystem::create_symlink(source_path("data"), folder.path("data"));
   std::filesystem::current_path(folder.path("."));
   const Page page = run_page(read_text(path.string()));

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <sstream>
 
+#include "bitmma/files/dataset.hpp"
 #include "cli.hpp"
 #include "support/catch.hpp"
 #include "support/refusal.hpp"
@@ -21,6 +22,7 @@ void replace_all(std::string& text, const std::string& name, const std::string& 
 Outcome run(const std::vector<std::string>& arguments) {
   std::ostringstream out, err;
   std::vector<Violation> violations;
+  use_datasets(source_path("python/bitmma/data"));
   const int code = cli::run(arguments, {.out = out, .err = err, .violations = &violations});
   return {code, out.str(), err.str(), violations};
 }

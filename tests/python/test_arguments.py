@@ -137,6 +137,7 @@ def good_arguments() -> dict:
         "layout.algebra": dict(operation="coalesce", first="(2,3):(1,4)"),
         "layout.bank_conflicts": dict(addresses=[0, 4]),
         "layout.offsets": dict(text="(2,3):(1,4)"),
+        "layout.shape_and_stride": dict(text="(2,3):(1,4)"),
         "layout.tma": dict(rows=8, cols=64),
         "explain_product": dict(a=a, b=b),
         "replay": dict(capture=str(CAPTURE), rows=1),
@@ -168,6 +169,8 @@ def good_arguments() -> dict:
         "datasets.load": dict(name="nvjet_algo2_e4m3"),
         "datasets.path": dict(name="nvjet_algo2_e4m3"),
         "datasets.names": {},
+        **{f"datasets.{name}": dict(name="nvjet_algo2_e4m3") for name in ("about", "metadata", "tensors")},
+        **{f"plot.{name}": dict(actual=A, expected=A) for name in ("errors", "mismatches")},
         "encode_tensor_map": dict(address=0x1000, shape=(8, 64), dtype=np.float16, box=(8, 64)),
         "PtxModule": dict(ptx=COUNTER),
         "Memory": {},
@@ -191,7 +194,7 @@ def good_arguments() -> dict:
 
 def public_functions() -> dict:
     functions = {name: getattr(bitmma, name) for name in bitmma.__all__ if callable(getattr(bitmma, name))}
-    for module in (bitmma.datasets, bitmma.layout, bitmma.math, bitmma.testing):
+    for module in (bitmma.datasets, bitmma.layout, bitmma.math, bitmma.plot, bitmma.testing):
         short = module.__name__.removeprefix("bitmma.")
         functions |= {f"{short}.{name}": getattr(module, name) for name in module.__all__}
     made_by_user = {"Case", "Instruction", "Memory", "Plan", "PtxModule"}

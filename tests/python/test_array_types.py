@@ -105,7 +105,8 @@ CALLS = {
 }
 # Numbers or objects out, or arrays that only a file, a machine or a GPU's memory has.
 WITHOUT_ARRAYS = """
-    accuracy all_instructions bind catalogue compare compare_captures datasets.load datasets.names datasets.path decode
+    accuracy all_instructions bind catalogue compare compare_captures datasets.about datasets.load datasets.metadata
+    datasets.names datasets.path datasets.tensors decode
     decode_ptx diagnose dtype_of encode encode_tensor_map evidence explain explain_product fault_catalogue fields
     find_plans format_of instruction kernel layout library_choice lint math.c_functions math.conversions math.evidence
     math.explain math.instructions mma_sync quantize_recipes read read_product replay tcgen05 tensor_map

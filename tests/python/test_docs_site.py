@@ -141,9 +141,18 @@ def test_the_reference_has_every_public_name_of_python(pages):
     names = {
         f"bitmma.{name}"
         for name in bitmma.__all__
-        if name not in ("datasets", "layers", "layout", "math", "operators", "testing")
+        if name not in ("datasets", "layers", "layout", "math", "operators", "plot", "testing")
     }
-    for module in (bitmma.datasets, bitmma.layers, bitmma.layout, bitmma.math, bitmma.operators, bitmma.testing):
+    modules = (
+        bitmma.datasets,
+        bitmma.layers,
+        bitmma.layout,
+        bitmma.math,
+        bitmma.operators,
+        bitmma.plot,
+        bitmma.testing,
+    )
+    for module in modules:
         names |= {f"{module.__name__}.{name}" for name in module.__all__}
     assert names <= anchors, sorted(names - anchors)
     package = pathlib.Path(bitmma.__file__).parent
@@ -186,7 +195,8 @@ def _printed(cell) -> list[str]:
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_the_notebook_prints_what_it_printed(path, monkeypatch):
+def test_the_notebook_prints_what_it_printed(path, monkeypatch, tmp_path):
+    """In an empty folder: it runs on any machine with bitmma."""
     import nbclient
     import nbformat
 
@@ -204,7 +214,7 @@ def test_the_notebook_prints_what_it_printed(path, monkeypatch):
         timeout=60,
         coalesce_streams=True,
         kernel_name="python3",
-        resources={"metadata": {"path": str(path.parent)}},
+        resources={"metadata": {"path": str(tmp_path)}},
     ).execute()
     if os.environ.get("BITMMA_UPDATE_DOCS"):
         for cell in again.cells:

@@ -68,12 +68,14 @@ pytestmark = pytest.mark.skipif(
     not X86 or platform.libc_ver()[0] != "glibc", reason="sets the registers of x86-64 through glibc's fenv_t"
 )
 
+DATASET = "nvjet_algo2_e4m3"
 MODULES = (bitmma, datasets, layers, layout, math, operators, testing)
 UNWALKED = {  # modules without public names, or that call bitmma's own public functions
     "_core": "the library, which the functions of bitmma call",
     "adapters": "need Triton or JAX; they call bitmma.mma",
     "distributed": "needs dask; its tasks call public functions",
     "_torch_overrides": "needs torch; it calls bitmma.operators",
+    "plot": "needs matplotlib; it draws what bitmma.testing computes",
     "record_triton": "needs Triton and a GPU; it records and computes nothing",
     "torch": "needs torch; its rules call public functions",
 }
@@ -274,7 +276,7 @@ def calls(watch, tmp_path, environment=None):
     read = bitmma.read(file)
     case = read[0]
     d = bitmma.gemm(A, B, SPLIT)
-    product, words = datasets.load(datasets.names()[0]), np.concatenate([DEEP, normal(64)])
+    product, words = datasets.load(DATASET), np.concatenate([DEEP, normal(64)])
 
     def of(name, function, *args, **kwargs):
         return name, lambda: call(name, function, *args, **kwargs)
@@ -306,7 +308,7 @@ def calls(watch, tmp_path, environment=None):
     yield of("lint", bitmma.lint, case)
     yield of("diagnose", bitmma.diagnose, read, [instruction.computed_d() + 1 for instruction in read])
     yield of("read", bitmma.read, file)
-    yield of("read_product", bitmma.read_product, datasets.path(datasets.names()[0]))
+    yield of("read_product", bitmma.read_product, datasets.path(DATASET))
     yield "gemm of a product", lambda: call("Product.gemm", product.gemm)
     yield of("verify", bitmma.verify, file)
     yield of("write", bitmma.write, tmp_path / "again.safetensors", read)
@@ -317,8 +319,10 @@ def calls(watch, tmp_path, environment=None):
     if environment in (None, "up"):
         yield "compare_captures", lambda: str(call("compare_captures", bitmma.compare_captures, capture, capture))
     yield of("names", datasets.names)
-    yield of("path", datasets.path, datasets.names()[0])
-    yield of("load", datasets.load, datasets.names()[0])
+    yield of("path", datasets.path, DATASET)
+    yield of("load", datasets.load, DATASET)
+    for name in ("about", "metadata", "tensors"):
+        yield of(name, getattr(datasets, name), DATASET)
     yield of("llama_norm", layers.llama_norm, normal(3, 64, dtype=bf16), normal(64, dtype=bf16))
     yield of(
         "llama",
@@ -335,6 +339,7 @@ def calls(watch, tmp_path, environment=None):
     yield of("ldst", layout.ldst, "16x64b", 4)
     yield of("operand", layout.operand, case, "a")
     yield of("scales", layout.scales, 200, 8)
+    yield of("shape_and_stride", layout.shape_and_stride, "(2,3):(1,4)")
     yield of("smem_svg", layout.smem_svg, 0x4000004000010000, 64, 16)
     yield of("tmem", layout.tmem, 128, 8)
     yield of("tmem_a", layout.tmem_a, 128, 16)

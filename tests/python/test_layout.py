@@ -218,3 +218,35 @@ def test_chains_and_moves_of_bytes() -> None:
     assert (move.back()[move.thread[1, 3, 9], move.register[1, 3, 9], move.bit[1, 3, 9] // 8] == [1, 3, 9]).all()
     selected = bitmma.layout.tmem_metadata(128, selector=1)
     assert (selected.column == 1).all() and selected.lane[17, 5] == 25
+
+
+class LayoutOfAnotherLibrary:
+    """What pycute.Layout has."""
+
+    def __init__(self, shape, stride):
+        self.shape, self.stride = shape, stride
+
+
+def test_layouts_of_other_libraries_are_taken_and_made():
+    text = "((8,8),(8,2)):((64,512),(1,8))"
+    there = LayoutOfAnotherLibrary(*layout.shape_and_stride(text))
+    assert (there.shape, there.stride) == (((8, 8), (8, 2)), ((64, 512), (1, 8)))
+    assert layout.cute(there).cute == layout.cute(text).cute
+    assert np.array_equal(layout.offsets(there), layout.offsets(text))
+    assert layout.algebra("coalesce", there) == layout.algebra("coalesce", text)
+    assert layout.algebra("composition", text, LayoutOfAnotherLibrary(4, 2)) == layout.algebra(
+        "composition", text, "4:2"
+    )
+    assert layout.shape_and_stride("(_8,16):(_1,8)") == ((8, 16), (1, 8)) and layout.shape_and_stride("8:2") == (8, 2)
+    assert layout.shape_and_stride("(8):(2)") in (((8,), (2,)), (8, 2))
+    for wrong, why in (
+        (LayoutOfAnotherLibrary("8", 1), "whole number"),
+        (LayoutOfAnotherLibrary((8, -1), (1, 8)), "0 or more"),
+        (np.ones(3), "a layout in CuTe's notation"),
+    ):
+        with pytest.raises(bitmma.Error, match=why):
+            layout.cute(wrong)
+    with pytest.raises(bitmma.Error, match="what follows the o"):
+        layout.shape_and_stride("Sw<3,4,3> o (8,64):(64,1)")
+    with pytest.raises(bitmma.Error):
+        layout.shape_and_stride("no layout")

@@ -53,6 +53,55 @@ def test_version_is_the_projects():
     assert bitmma.__version__ == project
 
 
+def test_the_version_is_the_same_wherever_it_stands():
+    version = bitmma.__version__.split(".")
+    whole, minor = re.escape(bitmma.__version__), rf"{version[0]}\.{version[1]}"
+    macros = zip(("MAJOR", "MINOR", "PATCH"), version, strict=True)
+    places = {
+        "CITATION.cff": f"^version: {whole}$",
+        "CHANGELOG.md": rf"^## {whole} - \d{{4}}-\d\d-\d\d$",
+        "packaging/debian/changelog": rf"\Abitmma \({whole}\) ",
+        "packaging/debian/control": f"^Package: libbitmma{minor}$",
+        "tools/test-debian": f"libbitmma{minor} ",
+        "include/bitmma.h": "^" + "\n".join(f"#define BITMMA_VERSION_{part} {number}" for part, number in macros),
+        "cmake/bitmma-config.cmake.in": rf"find_package\(bitmma {minor} REQUIRED\)",
+        "docs/c_api.md": rf"libbitmma\.so\.{minor}",
+    }
+    wrong = [place for place, line in places.items() if not re.search(line, (ROOT / place).read_text(), re.MULTILINE)]
+    assert not wrong
+    assert (ROOT / "packaging" / "debian" / f"libbitmma{'.'.join(version[:2])}.install").exists()
+
+
+def test_sections_of_the_changelog_are_those_of_keep_a_changelog():
+    text = (ROOT / "CHANGELOG.md").read_text()
+    first, *releases = re.findall(r"^## (.*)$", text, re.MULTILINE)
+    assert first == "Unreleased"
+    assert all(re.fullmatch(r"\d+\.\d+\.\d+ - \d{4}-\d\d-\d\d", release) for release in releases)
+    dates = [release.partition(" - ")[2] for release in releases]
+    assert dates == sorted(dates, reverse=True)
+    kinds = {"Added", "Changed", "Deprecated", "Fixed", "Removed", "Security", "Bits"}
+    assert set(re.findall(r"^### (.*)$", text, re.MULTILINE)) <= kinds
+
+
+def test_the_wheel_has_the_licences_of_what_is_compiled_in():
+    """cmake/sbom.cmake lists the libraries."""
+    rows = re.findall(r'"(\w+)\|[\w-]+\|[\w.-]+"', (ROOT / "cmake" / "sbom.cmake").read_text())
+    assert len(rows) == 5
+    files = {path.stem.lower() for path in (ROOT / "packaging" / "licenses").glob("*.txt")}
+    assert files == {name.lower().rstrip("3") for name in rows}
+    assert "packaging/licenses/*.txt" in (ROOT / "pyproject.toml").read_text()
+
+
+def test_classifiers_name_the_versions_of_python_that_are_tested():
+    classifiers = re.findall(r"Python :: (3\.\d+)\"", (ROOT / "pyproject.toml").read_text())
+    tested = (
+        re.search(r"^for version in (.*); do$", (ROOT / "tools" / "test-wheels").read_text(), re.MULTILINE)
+        .group(1)
+        .split()
+    )
+    assert classifiers and set(classifiers) <= set(tested)
+
+
 def test_errors_are_value_errors_with_violations():
     with pytest.raises(ValueError, match="n = 12") as error:
         bitmma.wgmma(n=12)
@@ -109,7 +158,7 @@ def test_memory_is_stable_over_a_million_calls():
     assert grown < 2048, f"{grown} KiB more"
 
 
-PUBLIC = ["", ".datasets", ".layers", ".layout", ".math", ".operators", ".record_triton", ".testing"]
+PUBLIC = ["", ".datasets", ".layers", ".layout", ".math", ".operators", ".plot", ".record_triton", ".testing"]
 HOSTS = {".adapters.triton": "triton", ".distributed": "dask"}
 
 
@@ -141,13 +190,107 @@ def test_every_module_that_is_not_private_is_in_the_list():
 
 def test_datasets_give_their_recorded_bits():
     """Files of the package itself: an installed one has no data folder beside it."""
-    assert bitmma.datasets.names()
-    for name in bitmma.datasets.names():
-        product = bitmma.datasets.load(name)
+    assert len(bitmma.datasets.names()) >= 10
+    kinds = {name: bitmma.datasets.about(name)["kind"] for name in bitmma.datasets.names()}
+    for name, kind in kinds.items():
         assert pathlib.Path(bitmma.__file__).parent in bitmma.datasets.path(name).parents
+        if kind != "product":
+            continue
+        product = bitmma.datasets.load(name)
+        assert product.metadata["gpu"] in bitmma.datasets.about(name)["source"]
         assert bitmma.testing.bits_equal(product.gemm(), product.d), name
+        assert bitmma.testing.bits_equal(bitmma.read_product(f"dataset:{name}").d, product.d)
+    assert bitmma.verify("dataset:wgmma_f16").mismatches == 0
+    replayed = bitmma.replay("dataset:tiny_llama")
+    assert replayed.same and replayed.coverage()["flops_recomputed"] == replayed.coverage()["flops"]
+    attention = bitmma.datasets.tensors("flash_attention_bf16")
+    out, lse = bitmma.operators.attention(*(attention[name] for name in "qkv"), return_lse=True)
+    assert bitmma.testing.bits_equal(out, attention["out"]) and bitmma.testing.bits_equal(lse, attention["lse"])
+    quantised = bitmma.datasets.tensors("torchao_nvfp4")
+    again = bitmma.quantize(quantised["x"], bitmma.datasets.metadata("torchao_nvfp4")["recipe"])
+    assert np.array_equal(again.codes.view(np.uint8), quantised["codes"])
+    assert np.array_equal(again.scales.view(np.uint8), quantised["scales"])
+    for name in ("triton_sm90_f16", "cuda_kernels", "bulk_kernels"):
+        assert bitmma.decode_ptx(f"dataset:{name}")["counts"] or name == "cuda_kernels"
     with pytest.raises(bitmma.Error, match="did you mean"):
         bitmma.datasets.load("nvjet_algo_e4m3")
+    with pytest.raises(bitmma.Error, match="a dataset of kind PTX"):
+        bitmma.datasets.load("cuda_kernels")
+    with pytest.raises(bitmma.Error, match="nosuch"):
+        bitmma.read("dataset:nosuch")
+
+
+def test_datasets_are_what_the_recordings_have():
+    """lab/pack_datasets.py makes them from data."""
+    if not (ROOT / "data").exists():
+        pytest.skip("NOT checked: there is no data folder")
+    package = str(pathlib.Path(bitmma.__file__).parents[1])
+    done = subprocess.run(
+        [sys.executable, ROOT / "lab" / "pack_datasets.py", "--check"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": package},
+    )
+    assert done.returncode == 0, done.stderr
+
+
+NAMES_OF_OTHERS = """
+    bitmma.attention              bitmma.operators.attention
+    bitmma.softmax                bitmma.operators.softmax
+    bitmma.gelu                   elementwise("gelu"
+    bitmma.targets                target="H100"
+    bitmma.instructions           bitmma.all_instructions()
+    bitmma.dot                    bitmma.matmul
+    bitmma.matmull                did you mean matmul
+    bitmma.operators.gelu         bitmma.operators.elementwise("gelu", x)
+    bitmma.operators.scaled_dot_product_attention  bitmma.operators.attention
+    bitmma.operators.linear       bitmma.matmul
+    bitmma.math.exp2              bitmma.math.ex2
+    bitmma.math.exp               bitmma.math.c("expf", x)
+    bitmma.layout.Layout          bitmma.layout.cute
+    bitmma.layout.swizzle         bitmma.encode(swizzle=
+    bitmma.layout.composition     bitmma.layout.algebra("composition"
+    bitmma.testing.assert_equal   bitmma.testing.assert_bits_equal
+    bitmma.plot.error             did you mean errors
+"""
+
+
+@pytest.mark.parametrize("line", NAMES_OF_OTHERS.split("\n")[1:-1], ids=lambda line: line.split()[0])
+def test_names_of_other_libraries_lead_to_those_of_bitmma(line):
+    name, way = line.split(None, 1)
+    with pytest.raises(AttributeError, match=re.escape(way)) as error:
+        eval(name)
+    assert error.value.name == name.rpartition(".")[2]
+    module = sys.modules[name.rpartition(".")[0]]
+    assert not hasattr(module, "__wrapped__") and not hasattr(module, "_nosuch")
+
+
+def test_ways_that_errors_name_exist():
+    """Every name of bitmma in a hint is one of bitmma."""
+    from bitmma import _names
+
+    for module, hints in _names.ELSEWHERE.items():
+        assert not set(hints) & set(importlib.import_module(module).__all__), module
+        for hint in hints.values():
+            for name in re.findall(r"bitmma(?:\.\w+)+", hint):
+                if name.split(".")[1] in ("distributed", "torch", "adapters", "record_triton"):
+                    continue
+                assert eval(name) is not None
+
+
+def test_importing_the_package_imports_no_module_that_is_not_used():
+    program = "import sys, bitmma; print(*(name for name in sys.modules if name.startswith('bitmma')))"
+    package = str(pathlib.Path(bitmma.__file__).parents[1])
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": package},
+    )
+    later = {f"bitmma.{name}" for name in ("operators", "layers", "layout", "math", "plot", "testing", "_replay")}
+    assert not later & set(done.stdout.split())
 
 
 def test_the_module_runs_the_program(tmp_path):

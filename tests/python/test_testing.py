@@ -212,7 +212,8 @@ def test_names_are_those_that_users_import():
     for name in bitmma.__all__:
         value = getattr(bitmma, name)
         assert (
-            name in ("datasets", "layers", "layout", "math", "operators", "testing") or value.__module__ == "bitmma"
+            name in ("datasets", "layers", "layout", "math", "operators", "plot", "testing")
+            or value.__module__ == "bitmma"
         ), name
     assert pickle.loads(pickle.dumps(bitmma.evidence(WGMMA))) == bitmma.evidence(WGMMA)
 

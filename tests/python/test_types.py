@@ -10,7 +10,7 @@ import sys
 import pytest
 
 import bitmma
-from bitmma import datasets, layers, layout, math, operators, testing
+from bitmma import datasets, layers, layout, math, operators, plot, testing
 from conftest import ROOT
 
 pytest.importorskip("mypy", reason="NOT checked: mypy is not installed")
@@ -55,7 +55,7 @@ def functions_of(module):
 
 
 def test_no_public_function_results_in_any(tmp_path):
-    modules = (bitmma, datasets, layers, layout, math, operators, testing)
+    modules = (bitmma, datasets, layers, layout, math, operators, plot, testing)
     names = ["untyped", *(name for module in modules for name in functions_of(module))]
     head = ["from typing import Any", *(f"import {module.__name__}" for module in modules), "def untyped() -> Any: ..."]
     path = tmp_path / "revealed.py"

@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -260,18 +261,29 @@ void one_of(CLI::Option* option, const std::vector<std::string>& words) {
   option->check(CLI::Validator(check, fmt::format("{{{}}}", fmt::join(words, ","))));
 }
 
+namespace {
+
+/// All digits: 1048576, 0.000001.
+std::string print_limit(double limit) {
+  if (limit == std::floor(limit) && std::abs(limit) < 0x1p63) return std::to_string(static_cast<int64_t>(limit));
+  std::string text = fmt::format("{:.9f}", limit);
+  text.erase(text.find_last_not_of('0') + 1);
+  return text;
+}
+
+}  // namespace
+
 void between(CLI::Option* option, double least, double most) {
-  const auto check = [option, least, most](const std::string& text) -> std::string {
+  const std::string range = print_limit(least) + " to " + print_limit(most);
+  const auto check = [=](const std::string& text) -> std::string {
     int64_t whole = 0;
     double number = 0;
     if (CLI::detail::lexical_cast(text, whole)) number = static_cast<double>(whole);
     else if (!CLI::detail::lexical_cast(text, number)) return "";  // take_numbers_exactly rejects it
     if (number >= least && number <= most) return "";
-    throw Error({.field = option->get_name(),
-                 .seen = shortened(text),
-                 .expected = fmt::format("{:.17g} to {:.17g}", least, most)});
+    throw Error({.field = option->get_name(), .seen = shortened(text), .expected = range});
   };
-  option->check(CLI::Validator(check, fmt::format("{:.6g} to {:.6g}", least, most)));
+  option->check(CLI::Validator(check, range));
 }
 
 }  // namespace bitmma::cli

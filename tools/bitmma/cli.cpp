@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "cli.hpp"
 
+#include <algorithm>
 #include <new>
 #include <set>
 #include <sstream>
@@ -18,29 +19,33 @@
 
 namespace bitmma::cli {
 
+namespace {
+
+/// A heading of the help and the commands below it.
+struct CommandGroup {
+  const char* heading;
+  std::vector<void (*)(Command&, Context&)> commands;
+};
+
+}  // namespace
+
 void add_commands(Command& app, Context& context) {
-  add_simulate(app, context);
-  add_golden(app, context);
-  add_gemm(app, context);
-  add_verify(app, context);
-  add_compare(app, context);
-  add_decode(app, context);
-  add_encode(app, context);
-  add_layout(app, context);
-  add_list(app, context);
-  add_explain(app, context);
-  add_math(app, context);
-  add_quantize(app, context);
-  add_operator(app, context);
-  add_run(app, context);
-  add_exec(app, context);
-  add_replay(app, context);
-  add_diagnose(app, context);
-  add_ptx(app, context);
-  add_gpu(app, context);
-  add_survey(app, context);
-  add_bench(app, context);
-  add_completion(app, context);
+  const CommandGroup groups[]{
+      {"Compute", {add_gemm, add_operator, add_math, add_quantize, add_simulate, add_run, add_exec}},
+      {"Check", {add_verify, add_compare, add_diagnose, add_replay}},
+      {"Understand", {add_explain, add_decode, add_encode, add_layout, add_list}},
+      {"GPU", {add_gpu, add_survey, add_ptx}},
+      {"Tools", {add_golden, add_bench, add_completion}},
+  };
+  const auto all = [](CLI::App*) { return true; };
+  for (const CommandGroup& group : groups) {
+    for (const auto add : group.commands) {
+      const size_t before = app.get_subcommands(all).size();
+      add(app, context);
+      const std::vector<CLI::App*> commands = app.get_subcommands(all);
+      for (size_t i = before; i < commands.size(); ++i) commands[i]->group(group.heading);
+    }
+  }
 }
 
 namespace {
@@ -76,9 +81,10 @@ std::vector<std::string> with_standard_streams(const Command& app, std::vector<s
   return arguments;
 }
 
-/// `help layout smem` becomes `layout smem --help`.
+/// `help layout smem` becomes `layout smem --help`, and no argument at all --help.
 std::vector<std::string> with_help_flag(std::vector<std::string> arguments) {
-  if (arguments.empty() || arguments.front() != "help") return arguments;
+  if (arguments.empty()) return {"--help"};
+  if (arguments.front() != "help") return arguments;
   arguments.erase(arguments.begin());
   arguments.push_back("--help");
   return arguments;
@@ -94,6 +100,25 @@ std::vector<std::string> with_negative_operands(std::vector<std::string> argumen
   return arguments;
 }
 
+/// Takes --color out of the arguments, wherever it stands: it concerns all commands. The words behind -- are another
+/// program's.
+void take_color(std::vector<std::string>& arguments, Terminal& terminal) {
+  const auto end = std::ranges::find(arguments, "--");
+  const auto flag = std::find_if(arguments.begin(), end, [](const std::string& word) {
+    return word == "--color" || word.starts_with("--color=");
+  });
+  if (flag == end) return;
+  const bool is_apart = *flag == "--color";
+  const std::string when = !is_apart ? flag->substr(8) : flag + 1 == end ? "" : *(flag + 1);
+  if (when != "auto" && when != "always" && when != "never")
+    throw Error({.code = ViolationCode::unknown_name,
+                 .field = "--color",
+                 .seen = when.empty() ? "(missing)" : shortened(when),
+                 .legal = {"auto", "always", "never"}});
+  if (when != "auto") terminal.color = terminal.error_color = when == "always";
+  arguments.erase(flag, flag + (is_apart ? 2 : 1));
+}
+
 /// Reports why a command was refused; returns the exit code.
 int refuse(const Context& context, const std::vector<Violation>& violations) {
   context.stop_heartbeat();
@@ -105,8 +130,10 @@ int refuse(const Context& context, const std::vector<Violation>& violations) {
 int run_command(Command& app, Context& context, std::vector<std::string> words) {
   const Terminal& terminal = context.terminal;
   context.command = take_command(words);
-  const std::vector<std::string> arguments = with_negative_operands(with_standard_streams(app, with_help_flag(words)));
   try {
+    take_color(words, context.terminal);
+    const std::vector<std::string> arguments =
+        with_negative_operands(with_standard_streams(app, with_help_flag(std::move(words))));
     require_acts(arguments);
     require_hardware(arguments);
     require_processes(arguments);
@@ -166,13 +193,20 @@ int run(const std::vector<std::string>& arguments, Terminal terminal) {
   Command app("bitmma: computes what NVIDIA's matrix instructions compute, bit for bit, without a GPU", "bitmma");
   Heartbeat heartbeat(terminal, arguments.empty() ? "bitmma" : "bitmma " + arguments.front());
   Context context{.terminal = terminal, .program = &app, .heartbeat = &heartbeat};
-  app.set_version_flag("--version", version());
+  app.set_help_flag("-h,--help", "print this help");
+  app.set_version_flag("--version", version(), "print the version");
   app.require_subcommand(1);
   app.formatter(help_formatter());
+  Flag<std::string> color = "auto";
+  one_of(app.add_speed_option("--color", color, "colours in the output; auto: on a terminal, unless NO_COLOR is set")
+             ->capture_default_str(),
+         {"auto", "always", "never"});
   app.set_help_all_flag("--help-all", "print the help of every command");
   add_commands(app, context);
   app.footer(  // commands that were added earlier do not inherit it
-      "Examples:\n  bitmma verify data/golden/sm_90a                     # recompute every recorded D and compare\n  "
+      "Examples:\n  bitmma gemm dataset:nvjet_fast_e4m3 --find           # which order of additions gives these "
+      "bits?\n  "
+      "bitmma verify dataset:wgmma_f16                      # recompute every recorded D and compare\n  "
       "bitmma simulate case.safetensors -o out.safetensors  # D of every case\n  bitmma decode 0x4000004000010000      "
       "               # what does this descriptor mean?\n  bitmma diagnose golden.safetensors from_kernel.safetensors  "
       "# which mistake explains these bits?\nExit codes: 0 same or done, 1 different, 2 bad request.");

@@ -20,6 +20,7 @@ struct Terminal {
   std::ostream& err;
   bool color = false;                            // out is a terminal that supports colours
   bool progress = false;                         // err is a terminal
+  bool error_color = false;                      // err is a terminal that supports colours
   std::vector<Violation>* violations = nullptr;  // takes those that err shows as errors and warnings
 };
 

@@ -122,7 +122,9 @@ _arguments -S $flags '*:file:_files'
 }
 
 std::string fish_completion(const CLI::App& program) {
-  std::string lines = fmt::format("# Completions of {} for fish.\n", version());
+  // Without -f, fish offers files beside the commands.
+  std::string lines =
+      fmt::format("# Completions of {} for fish.\ncomplete -c bitmma -n '__fish_use_subcommand' -f\n", version());
   for_each_command(program, [&](const CLI::App& command) {
     const std::string path = path_below(command);
     std::string condition = "__fish_use_subcommand";

@@ -101,7 +101,7 @@ void add_decode(Command& app, Context& context) {
       "bitmma decode 0x08100010 --kind f16\n  bitmma decode 0x4000004000010000 0x4000004000010002 --major k\n  bitmma "
       "decode SM90_64x128x16_F32F16F16_SS\n  bitmma decode wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16\n  "
       "bitmma decode '@p wgmma.mma_async.sync.aligned.m64n8k16.f16.f16.f16 {%r1, %r2}, %rd1, %rd2, q, 1, -1, 0, 1;'\n  "
-      "bitmma decode data/ptx/triton_sm90_f16.ptx\n  cuobjdump --dump-sass kernel.cubin | bitmma decode "
+      "bitmma decode dataset:triton_sm90_f16\n  cuobjdump --dump-sass kernel.cubin | bitmma decode "
       "/dev/stdin\nExit codes: 0 decoded; 1 if a file contains an instruction that is illegal on its target or unknown "
       "to bitmma, or if a SASS listing or CUDA C++ file contains no tensor-core instruction; 2 bad request.");
   command->callback([flags, &context] { run_decode(context, *flags); });

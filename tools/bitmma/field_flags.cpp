@@ -87,11 +87,14 @@ void FieldFlags::add(Command& command, const std::vector<Family>& families,
     flag.flag = dashed(row.immediate.name.empty() ? row.name : row.immediate.name);
     const std::string names = row.also.empty() ? flag.flag : flag.flag + "," + dashed(row.also);
     const bool is_switch = std::holds_alternative<bool>(row.default_value) && row.immediate.name.empty();
+    const bool has_several = flag.families.find(',') != std::string::npos;
     const std::string meaning =
-        fmt::format("{}{}{}", families.size() > 1 ? flag.families + ": " : "", row.meaning,
+        fmt::format("{}{}{}", has_several ? flag.families + ": " : "", row.meaning,
                     is_switch || row.immediate.legal.empty() ? "" : fmt::format(" ({})", row.immediate.legal));
     flag.option =
         is_switch ? command.add_flag(names, flag.is_set, meaning) : command.add_option(names, flag.text, meaning);
+    if (families.size() > 1)
+      flag.option->group(has_several ? "Fields of several families" : "Fields of " + flag.families);
   }
 }
 
@@ -148,7 +151,7 @@ void StateNumberFlags::add(Command& command) {
   for (const FieldInfo& row : state_fields) {
     if (!row.is_number || row.id == Field::zero_column_mask) continue;  // the mask also moves B
     auto& [field, flag] = flags_.emplace_back(row.id, Flag<std::string>{});
-    command.add_option(dashed(row.name), flag, fmt::format("{} of the state, instead of the generated one", row.name));
+    command.add_option(dashed(row.name), flag, fmt::format("{} instead of the generated one", row.name));
   }
 }
 

@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "bitmma/core/text.hpp"
+#include "bitmma/files/dataset.hpp"
 #include "flags.hpp"
 #include "named_files.hpp"
 
@@ -212,7 +213,7 @@ std::vector<std::string> output_paths(const std::vector<std::string>& inputs, co
   std::vector<std::string> outputs;
   std::map<std::string, std::string> taken;  // maps an output to its input
   for (const std::string& input : inputs) {
-    std::filesystem::path name = std::filesystem::path(input).filename();
+    std::filesystem::path name = std::filesystem::path(located(input)).filename();
     if (name.extension() == ".npz" || name.extension() == ".npy") name.replace_extension(".safetensors");
     outputs.push_back((std::filesystem::path(output) / name).string());
     const auto [other, is_new] = taken.emplace(outputs.back(), input);
@@ -280,7 +281,7 @@ ExistingFiles existing_files(const std::vector<std::string>& paths) {
   std::vector<std::string> files = vector_files(paths);
   for (std::string& path : files) {
     std::error_code error;
-    if (std::filesystem::exists(path, error) || error) {  // the reader reports why it cannot be read
+    if (std::filesystem::exists(located(path), error) || error) {  // the reader reports why it cannot be read
       existing.files.push_back(std::move(path));
       continue;
     }

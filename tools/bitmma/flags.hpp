@@ -56,6 +56,15 @@ auto naming_flags(const Context& context, const Body& body) {
 /// "--element-bits" for "element bits" and "element_bits".
 std::string dashed(std::string_view name);
 
+/// Calls `add`, and puts the options that it adds to the command below a heading of the help.
+template <typename Add>
+void add_group(Command& command, const std::string& heading, const Add& add) {
+  const size_t before = command.get_options().size();
+  add();
+  const std::vector<CLI::Option*> options = command.get_options();
+  for (size_t i = before; i < options.size(); ++i) options[i]->group(heading);
+}
+
 /// --threads, all cores by default.
 void add_threads(Command& command, Flag<int>& threads);
 

@@ -125,16 +125,23 @@ void add_golden(Command& app, Context& context) {
   for (const DistributionInfo& row : distributions) meaning += fmt::format("\n    {:<10} {}", row.name, row.meaning);
   command->add_option("--distribution", flags->distribution, meaning)->capture_default_str();
   flags->fields.add(*command, {Family::wgmma, Family::tcgen05, Family::mma_sync, Family::tmem_move}, is_open);
-  command->add_flag("--k96", flags->k_96, "--k 96")->excludes(command->get_option("--k"));
-  flags->numbers.add(*command);
-  command->add_option("--zero-column-mask", flags->zero_column_mask,
-                      "tcgen05 .ws: the zero-column mask; bitmma encode mask makes one");
-  command->add_option("--a-source", flags->a_source,
-                      "where A is read: smem, registers (wgmma) or tmem (tcgen05); default smem");
-  one_of(command->get_option("--a-source"), std::vector<std::string>(operand_sources.begin(), operand_sources.end()));
-  flags->layouts.add(*command);
-  flags->bench.add(*command);
-  flags->wrong.add(*command);
+  CLI::Option* const k = command->get_option("--k");
+  command->add_flag("--k96", flags->k_96, "--k 96")->excludes(k)->group(k->get_group());
+  add_group(*command, "State before the instruction", [&] {
+    flags->numbers.add(*command);
+    command->add_option("--zero-column-mask", flags->zero_column_mask,
+                        "tcgen05 .ws: the zero-column mask; bitmma encode mask makes one");
+  });
+  add_group(*command, "Places of the operands", [&] {
+    command->add_option("--a-source", flags->a_source,
+                        "where A is read: smem, registers (wgmma) or tmem (tcgen05); default smem");
+    one_of(command->get_option("--a-source"), std::vector<std::string>(operand_sources.begin(), operand_sources.end()));
+    flags->layouts.add(*command);
+  });
+  add_group(*command, "What is written", [&] {
+    flags->bench.add(*command);
+    flags->wrong.add(*command);
+  });
   add_threads(*command, flags->threads);
   command->footer(
       "Examples:\n  bitmma golden wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 -o cases.safetensors\n  bitmma "

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "bitmma/analysis/list_forms.hpp"
+#include "bitmma/files/dataset.hpp"
 #include "flags.hpp"
 #include "output.hpp"
 #include "parts.hpp"
@@ -39,7 +42,26 @@ void show_recipes(const Context& context, const ListFlags& flags) {
   show(context, recipes, flags.json);
 }
 
+/// Lists the datasets whose name, kind or description contains all words after the first.
+void show_datasets(const Context& context, const ListFlags& flags) {
+  const std::vector<std::string> words(flags.words.begin() + 1, flags.words.end());
+  Report list = Report::list();
+  bool is_any = false;
+  for (const Dataset& row : datasets()) {
+    const std::string text = fmt::format("{} {} {} {}", row.name, row.kind, row.about, row.source);
+    if (!std::ranges::all_of(words, [&](const std::string& word) { return text.find(word) != std::string::npos; }))
+      continue;
+    is_any = true;
+    list.append({{"name", row.name}, {"kind", row.kind}, {"about", row.about}, {"source", row.source}})
+        .add_text(fmt::format("{}{}: {}\n", dataset_prefix, row.name, row.kind) + folded(row.about, 4) +
+                  folded(row.source, 4));
+  }
+  require_listed(flags.words, is_any);
+  show(context, list, flags.json);
+}
+
 void run_list(Context& context, const ListFlags& flags) {
+  if (!flags.words.empty() && flags.words->front() == "datasets") return show_datasets(context, flags);
   if (!flags.words.empty() && flags.words->front() == "recipes") return show_recipes(context, flags);
   require_one_output(flags);
   const ListRequest request{.target = flags.target.requested(), .words = flags.words};
@@ -76,11 +98,11 @@ std::string meaning_of_levels() {
 
 void add_list(Command& app, Context& context) {
   Command* command = app.add_command(
-      "list", "list the legal instructions with the evidence for their arithmetic, or the recipes of quantisers");
+      "list", "list the legal instructions with the evidence for their arithmetic, recipes of quantisers, or datasets");
   const auto flags = std::make_shared<ListFlags>();
   command->add_option("words", flags->words,
                       "show only rows with all these words: a part of the name, a type, a GPU or a family; "
-                      "`recipes` lists the recipes of quantisers");
+                      "`recipes` lists the recipes of quantisers, `datasets` what dataset:NAME can be");
   flags->target.add(*command, "show only instructions of this GPU, by its PTX name");
   command->add_flag("--json", flags->json, "print the table as JSON; with --mnemonics, the names");
   command->add_flag("--markdown", flags->markdown, "print the table in Markdown, as in docs/instructions.md");
@@ -90,7 +112,7 @@ void add_list(Command& app, Context& context) {
   command->footer(
       "Examples:\n  bitmma list\n  bitmma list wgmma e4m3\n  bitmma list H100 e4m3\n  bitmma list --target sm_103a\n  "
       "bitmma list --matrix\n  "
-      "bitmma list recipes nvfp4\n  bitmma list --wide | less "
+      "bitmma list recipes nvfp4\n  bitmma list datasets\n  bitmma list --wide | less "
       "-S\n  bitmma list "
       "--mnemonics | grep e4m3\n" +
       meaning_of_rule + meaning_of_levels());

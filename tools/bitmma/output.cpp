@@ -22,9 +22,18 @@ std::string colored(const Context& context, Tone tone, const std::string& text) 
   return context.terminal.color ? colored(text, tone) : text;
 }
 
+namespace {
+
+/// The word in front of a message.
+std::string headed(const Context& context, std::string_view word, Tone tone) {
+  return (context.terminal.error_color ? colored(word, tone) : std::string(word)) + " ";
+}
+
+}  // namespace
+
 void print_errors(const Context& context, const std::vector<Violation>& violations) {
   for (const Violation& violation : violations) {
-    context.terminal.err << "error: " << print(violation) << '\n';
+    context.terminal.err << headed(context, "error:", Tone::bad) << print(violation) << '\n';
     if (context.terminal.violations) context.terminal.violations->push_back(violation);
   }
 }
@@ -34,7 +43,7 @@ void print_warnings(const Context& context, const std::vector<Violation>& warnin
   for (const Violation& warning : warnings) {
     const std::string line = print(warning);
     if (!context.printed_warnings.insert(line).second) continue;
-    context.terminal.err << "warning: " << line << '\n';
+    context.terminal.err << headed(context, "warning:", Tone::warning) << line << '\n';
     if (context.terminal.violations) context.terminal.violations->push_back(warning);
   }
 }

@@ -68,7 +68,7 @@ void add_verify(Command& app, Context& context) {
   add_threads(*command, flags->threads);
   flags->cpu_target.add(*command);
   command->footer(
-      "Examples:\n  bitmma verify data/golden/sm_90a\n  bitmma verify dump.safetensors --json\n  bitmma verify "
+      "Examples:\n  bitmma verify dataset:wgmma_f16\n  bitmma verify dump.safetensors --json\n  bitmma verify "
       "dump.safetensors --cpu-target baseline\n  bitmma verify launches.safetensors\nFor the first files, the output "
       "shows which rows, columns, warps and registers differ. An unreadable file is reported, and the others are "
       "verified. Exit code 1 if any bit differs, 2 if a file could not be read.");

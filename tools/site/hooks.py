@@ -251,7 +251,8 @@ def _names_without_a_place() -> str:
     """The `:::` lines for public Python names that no page names, so that the site never lacks a new name."""
     markdown = "".join(path.read_text() for path in sorted((ROOT / "docs/reference").glob("*.md")))
     text = (ROOT / "python/bitmma/__init__.py").read_text()
-    public = re.findall(r'"(\w+)"', text[text.index("__all__") :])
+    names = text[text.index("__all__") :]
+    public = re.findall(r'"(\w+)"', names[: names.index("\n]")])
     placed = set(re.findall(r"^::: bitmma\.([\w.]+)", markdown, re.MULTILINE))
     submodules = {path.stem for path in (ROOT / "python/bitmma").iterdir() if not path.name.startswith("_")}
     return "\n\n".join(f"::: bitmma.{name}" for name in public if name not in placed | submodules)

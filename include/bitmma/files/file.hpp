@@ -23,7 +23,8 @@ class InputFile {
  public:
   static constexpr uint64_t usual_most_in_memory = uint64_t{64} << 20;
 
-  /// Throws Error naming the path if it cannot be opened, is a folder or a device, or is a FIFO without a writer.
+  /// Opens a file, or a dataset by its name dataset:NAME. Throws Error naming the path if it cannot be opened, is a
+  /// folder or a device, or is a FIFO without a writer.
   explicit InputFile(std::string path, uint64_t most_in_memory = usual_most_in_memory);
   explicit InputFile(std::vector<uint8_t> bytes);
   ~InputFile();

@@ -71,10 +71,10 @@ void add_run(Command& app, Context& context) {
   const auto flags = std::make_shared<KernelFlags>();
   flags->add(*command);
   command->footer(
-      "Examples:\n  bitmma run data/kernels/cuda.ptx --list\n  bitmma run data/kernels/cuda.ptx --entry softmax --grid "
+      "Examples:\n  bitmma run dataset:cuda_kernels --list\n  bitmma run dataset:cuda_kernels --entry softmax --grid "
       "2 --block 128 --arg zeros:f32[2,1000] --arg empty:f32[2,1000] --arg u32:1000 -o out.safetensors\n  bitmma run "
-      "data/kernels/cuda.ptx --entry layer_norm --fusions\n  bitmma run data/kernels/cuda.ptx --entry scan --grid 1 "
-      "--block 64 --shared 256 --arg zeros:s32[64] --arg empty:s32[64] --trace 0:5\n  bitmma run data/kernels/bulk.ptx "
+      "dataset:cuda_kernels --entry layer_norm --fusions\n  bitmma run dataset:cuda_kernels --entry scan --grid 1 "
+      "--block 64 --shared 256 --arg zeros:s32[64] --arg empty:s32[64] --trace 0:5\n  bitmma run dataset:bulk_kernels "
       "--entry tma_product --block 128 --arg map[64,64/128]:zeros:bf16[64,64] --arg map[64,64/128]:zeros:bf16[64,64] "
       "--arg map[64,64]:zeros:f32[64,64] --arg s32:64\nFor a fault of the kernel (an access out of bounds, misaligned "
       "or to unwritten memory, a race, a deadlock), the command reports the thread and the line; the exit code is 2.");

@@ -82,7 +82,8 @@ void add_quantize(Command& app, Context& context) {
   command->footer(
       "Examples:\n  bitmma list recipes\n  bitmma quantize a.npy --recipe te_fp8_1x128 -o quantized.safetensors\n  "
       "bitmma quantize recorded.safetensors --tensor a --recipe ocp_mxfp4 --packed --tiled -o "
-      "mxfp4.safetensors\n  bitmma quantize a.npy --compare te_nvfp4 flashinfer_nvfp4\nBlocks extend along the "
+      "mxfp4.safetensors\n  bitmma quantize dataset:torchao_nvfp4 --tensor x --compare te_nvfp4 "
+      "flashinfer_nvfp4\nBlocks extend along the "
       "columns, which are K: a weight [N, K] needs no transposition. The "
       "written file has keys for the recipe, its project, version and commit.");
   command->callback([flags, &context] { run_quantize(context, *flags); });

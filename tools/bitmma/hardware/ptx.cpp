@@ -6,6 +6,7 @@
 
 #include "arguments.hpp"
 #include "bitmma/core/text.hpp"
+#include "bitmma/files/dataset.hpp"
 #include "bitmma/files/file.hpp"
 #include "bitmma/files/golden.hpp"
 #include "bitmma/hardware/ptx_kernel.hpp"
@@ -53,7 +54,7 @@ void require_mnemonic_or_file(const std::string& what) {
 /// The kernel for a file's instruction, or for a mnemonic with the flags about memory.
 Kernel kernel_of(const PtxFlags& flags) {
   std::error_code error;
-  if (!std::filesystem::exists(*flags.what, error)) {
+  if (!std::filesystem::exists(located(flags.what), error)) {
     require_mnemonic_or_file(flags.what);
     const Instruction instruction = require_mnemonic(flags.what, flags.file.target);
     KernelShape shape{.image_bytes = flags.image_bytes, .target = flags.file.target.of(instruction)};

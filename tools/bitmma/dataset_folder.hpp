@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <string>
+
+namespace bitmma::cli {
+
+/// The folder of the datasets: beside the program in a build, in share where it is installed, or that of the Python
+/// package which pip installed together with the program. Empty if there is none.
+std::string dataset_folder();
+
+}  // namespace bitmma::cli
