@@ -199,7 +199,7 @@ typedef struct bitmma_named_value {
 } bitmma_named_value;
 
 // The instruction of a bitmma_family with these fields: {"kind", "mxf8f6f4", 0}, {"m", NULL, 128}, {"n", NULL, 64}.
-// Omitted fields follow from the others, K from the types; docs/instruction_fields.md lists all fields.
+// Omitted fields follow from the others, K from the types; docs/instructions.md lists all fields.
 // BITMMA_ERROR_INVALID: the family lacks a field, a value is illegal, or no target has the instruction.
 bitmma_status bitmma_instruction_make(int family, const bitmma_named_value* fields, size_t count,
                                       bitmma_instruction** instruction);
@@ -379,7 +379,7 @@ bitmma_status bitmma_prepared_execute_state(const bitmma_prepared* prepared, bit
 
 // ------------------------------------------------------------------------------------------------------ whole products
 
-// How a library sums along K: instructions, additions between them, the epilogue. docs/plans.md has its JSON.
+// How a library sums along K: instructions, additions between them, the epilogue. docs/products.md has its JSON.
 typedef struct bitmma_plan bitmma_plan;
 // A list of plans.
 typedef struct bitmma_plans bitmma_plans;

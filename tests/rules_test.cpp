@@ -1,12 +1,12 @@
-// docs/rules.md: every rule that the program follows, the row or function that holds it, where it is known from, and
-// the tests that would notice if it broke. Tests name their rules with a tag: TEST_CASE("...", "[rule:floor]").
+// tools/site/tables/rules.md, the table of rules of the site: every rule that the program follows, the row or function
+// that holds it, where it is known from, and the tests that would notice if it broke. Tests name their rules with a
+// tag: TEST_CASE("...", "[rule:floor]").
 //
-// BITMMA_UPDATE_DOCS=1 in the environment writes the page anew.
+// BITMMA_UPDATE_DOCS=1 in the environment writes the table anew.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <regex>
@@ -14,6 +14,7 @@
 #include <sstream>
 
 #include "support/catch.hpp"
+#include "support/documents.hpp"
 #include "support/files.hpp"
 
 using namespace bitmma;
@@ -147,15 +148,11 @@ std::map<std::string, std::set<std::string>> tests_by_rule() {
   return tests;
 }
 
-std::string page(const std::map<std::string, std::set<std::string>>& tests) {
-  std::string text =
-      "# Rules\n\n"
-      "Every rule that bitmma follows: the row or function that holds it (below `sim` or `include/bitmma`), where it "
-      "is known "
-      "from, and the tests that\nwould notice if it broke. Generated from `tests/rules_test.cpp` and the tags of the "
-      "tests.\n";
+std::string table(const std::map<std::string, std::set<std::string>>& tests) {
+  std::string text;
   for (const Rule& rule : rules) {
-    text += fmt::format("\n## {}\n\n{}.\n\n- in {}\n- source: {}\n", rule.id, rule.what, rule.where, rule.source);
+    text += fmt::format("{}## {}\n\n{}.\n\n- in {}\n- source: {}\n", text.empty() ? "" : "\n", rule.id, rule.what,
+                        rule.where, rule.source);
     if (const auto entry = tests.find(std::string(rule.id)); entry != tests.end()) {
       const size_t count = entry->second.size();
       text +=
@@ -169,7 +166,7 @@ std::string page(const std::map<std::string, std::set<std::string>>& tests) {
 
 }  // namespace
 
-TEST_CASE("docs/rules.md names every rule with its row, its source and its tests", "[unsanitized]") {
+TEST_CASE("the site's table of rules names every rule with its row, its source and its tests", "[unsanitized]") {
   const auto tests = tests_by_rule();
   for (const Rule& rule : rules) {
     INFO("rule " << rule.id);
@@ -179,8 +176,5 @@ TEST_CASE("docs/rules.md names every rule with its row, its source and its tests
     INFO("tag [rule:" << id << "] of " << *names.begin());
     CHECK(std::ranges::find(rules, std::string_view(id), &Rule::id) != rules.end());
   }
-  const std::string path = test::source_path("docs/rules.md");
-  if (std::getenv("BITMMA_UPDATE_DOCS")) test::write_text(path, page(tests));
-  INFO("BITMMA_UPDATE_DOCS=1 writes the page anew");
-  CHECK(test::read_text(path) == page(tests));
+  test::check_table("rules", table(tests));
 }

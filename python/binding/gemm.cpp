@@ -358,7 +358,7 @@ nb::list catalogue_rows() {
 
 void bind_gemm(nb::module_& module) {
   nb::class_<BoundPlan>(module, "Plan",
-                        "How a library adds up K, from a dictionary or JSON text; docs/plans.md has the fields. "
+                        "How a library adds up K, from a dictionary or JSON text; docs/products.md has the fields. "
                         "Raises Error, which names the wrong field.")
       .def(
           "__init__",

@@ -127,7 +127,7 @@ class Product(NamedTuple):
 
 @public
 def read_product(path: Path) -> Product:
-    """Reads a file of one whole product (docs/plans.md); generates the operands of recorded calls from their
+    """Reads a file of one whole product (docs/vectors.md); generates the operands of recorded calls from their
     seed."""
     fields = _core.read_product(path)
     for name in ("a", "b", "c", "d", "bias", "scale_a", "scale_b", "sfa", "sfb"):

@@ -603,7 +603,7 @@ Violation unknown_plan(std::string_view name) {
     violation.expected = fmt::format("one of the {} known names", names.size());
     violation.fix = fmt::format("did you mean {}? bitmma.catalogue() and bitmma gemm --help list them", near);
   } else {
-    violation.fix = "docs/plans.md lists the plans that each library uses";
+    violation.fix = "docs/products.md lists the plans that each library uses";
   }
   violation.legal = std::move(names);
   return violation;
@@ -734,9 +734,9 @@ std::vector<GemmPlan> plans_of_kernel_in_environment(std::string_view kernel, co
     throw Error({.code = ViolationCode::unknown_kernel,
                  .field = "kernel",
                  .seen = shortened(text),
-                 .expected = known ? "a name whose types a pattern of docs/plans.md reads"
+                 .expected = known ? "a name whose types a pattern of docs/products.md reads"
                                    : "a name of cuBLAS's nvjet, cutlass, xmma, gemv, ampere, turing or volta kernels "
-                                     "that a pattern of docs/plans.md matches",
+                                     "that a pattern of docs/products.md matches",
                  .fix = "a search (find_plans) finds the plan from the bits of a recorded D"});
   }
   require_types(text, *types, inputs, output);

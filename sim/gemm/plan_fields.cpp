@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What the rows of plan.hpp do: JSON is read and printed by them, values are checked against them, print_plan has its
-// phrases and docs/plans.md its table from them. Special fields have their functions here.
+// phrases and docs/products.md its table from them. Special fields have their functions here.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -250,7 +250,7 @@ void require_known(const JsonReader& json, const std::vector<std::string_view>& 
   for (const auto& [key, value] : json.json().items()) {
     if (std::ranges::find(names, key) != names.end()) continue;
     const std::string near = nearest(key, std::vector<std::string>(names.begin(), names.end()));
-    json.refuse(key, near.empty() ? "a field of plans; docs/plans.md lists them"
+    json.refuse(key, near.empty() ? "a field of plans; docs/products.md lists them"
                                   : fmt::format("a field of plans; did you mean {}?", near));
   }
 }

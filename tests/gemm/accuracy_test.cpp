@@ -101,7 +101,7 @@ TEST_CASE("what exact sums give has no error, and one ulp is one") {
   CHECK(accuracy_of(inputs, d) == Accuracy{.not_finite = 1});
 }
 
-TEST_CASE("docs/fp8_accumulation.md has the errors that the plans have") {
+TEST_CASE("docs/numerics.md has the errors that the plans have") {
   struct Row {
     std::string_view name;
     Format type;
@@ -134,11 +134,11 @@ TEST_CASE("docs/fp8_accumulation.md has the errors that the plans have") {
     }
   }
   if (last_k == 32768) {
-    test::check_generated("docs/fp8_accumulation.md", "<!-- errors -->", "<!-- end of errors -->", table);
+    test::check_generated("docs/numerics.md", "<!-- errors -->", "<!-- end of errors -->", table);
     return;
   }
   // The first columns: each line is the beginning of a line of the document.
-  const std::string document = test::read_text(test::source_path("docs/fp8_accumulation.md"));
+  const std::string document = test::read_text(test::source_path("docs/numerics.md"));
   std::istringstream lines(table);
   for (std::string line; std::getline(lines, line);) CHECK_THAT(document, ContainsSubstring("\n" + line));
 }

@@ -8,7 +8,7 @@ using namespace bitmma;
 
 namespace {
 
-/// The program that README shows: two matrices of floats, one instruction, D as floats.
+/// The program that docs/install.md shows: two matrices of floats, one instruction, D as floats.
 bool multiplies_floats() {
   const Instruction mma = wgmma({.n = 8, .d = Format::f32, .a = Format::f16, .b = Format::f16});
   const std::vector<float> a(64 * 16, 1.05859375f), b(16 * 8, 1.05859375f);

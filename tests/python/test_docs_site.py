@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import urllib.parse
@@ -120,11 +121,49 @@ def test_no_list_or_table_is_left_as_text(pages):
         assert not left, f"{name}: {left[0][-200:]}"
 
 
+# What newcomers type, and the page that answers it.
+SEARCHES = {
+    "torch": "torch",
+    "swizzle": "strides",
+    "tmem": "tensor_memory",
+    "exp2": "special_functions",
+    "pytest": "programs",
+    "determinism": "batch_size",
+    "batch invariant": "batch_size",
+    "deepgemm": "python",
+    "LBO": "strides",
+    "nvfp4 scale layout": "nvfp4",
+    "triton": "hosts",
+    "install": "install",
+    "softmax": "operators",
+    "flash attention": "operators",
+    "why do H100 and A100 differ": "gpus",
+    "mma-sim": "compared_with",
+    "mxfp8": "tensor_memory",
+}
+
+
 def test_search_finds_what_newcomers_look_for(site):
-    index = json.loads((site / "search" / "search_index.json").read_text())["docs"]
-    for word, page in {"softmax": "operators", "attention": "operators", "install": "install"}.items():
-        titles = [entry["location"] for entry in index if word in entry["title"].lower()]
-        assert any(location.startswith(page) for location in titles), (word, titles)
+    """The theme's own search, in node: the first page that it shows."""
+    node = shutil.which("node")
+    if not node:
+        pytest.skip("NOT checked: node is not installed")
+    script = pathlib.Path(__file__).with_name("site_search.js")
+    done = subprocess.run([node, script, site, *SEARCHES], capture_output=True, text=True, check=True)
+    pages = {query: found[:1] for query, found in json.loads(done.stdout).items()}
+    assert pages == {query: [f"{page}.html"] for query, page in SEARCHES.items()}
+
+
+def test_long_tables_are_on_the_site(pages):
+    """Each table that tests write is in one page of the site, and the pages of the repository only link to it."""
+    sources = {path: path.read_text() for path in (ROOT / "docs").rglob("*.md")}
+    for table in sorted((ROOT / "tools" / "site" / "tables").glob("*.md")):
+        users = [path for path, text in sources.items() if f"tools/site/tables/{table.name})" in text]
+        assert len(users) == 1, table.name
+        page = pages[users[0].relative_to(ROOT / "docs").with_suffix(".html").as_posix()]
+        rows = [line for line in table.read_text().splitlines() if line.startswith(("| ", "## "))]
+        assert page.text.count("<tr>") + page.text.count("<h2") >= len(rows)
+        assert "tools/site/tables" not in page.text
 
 
 def test_every_page_of_docs_is_in_the_navigation(pages):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import pathlib
 import re
@@ -167,27 +168,51 @@ def test_python_of_the_page_for_kernels(capsys, monkeypatch, tmp_path):
     assert shown == capsys.readouterr().out.splitlines()
 
 
-def test_the_first_minute_of_readme(capsys, monkeypatch):
-    """The lines that a NumPy user reads first, and what they print."""
-    monkeypatch.chdir(ROOT)
-    (block,) = blocks("README.md", "python")
-    exec(block, {})
-    printed = capsys.readouterr().out.strip()
-    assert f"# {printed}" in block, printed
+def test_the_first_minute_of_readme(capsys, monkeypatch, tmp_path):
+    """The lines that a NumPy user reads first, and what they print, without a checkout; then own tensors."""
+    monkeypatch.chdir(tmp_path)
+    first, second = blocks("README.md", "python")
+    names: dict = {}
+    exec(first, names)
+    printed = "NumPy: 128 of 128 outputs differ from the H100. bitmma: 0."
+    assert capsys.readouterr().out == f"{printed}\n" and f"# {printed}\n" in first
+    exec(second, names)
+    assert names["y"].shape == (17, 4096)
 
 
-def test_the_picture_of_readme():
-    """What tools/picture.py draws from the recorded product. BITMMA_UPDATE_DOCS=1 draws it anew."""
-    drawn = run(
-        [sys.executable, str(ROOT / "tools" / "picture.py")],
-        ROOT,
-        PYTHONPATH=str(pathlib.Path(bitmma.__file__).parents[1]),
-    )
-    path = ROOT / "docs" / "assets" / "h100_numpy.svg"
-    if os.environ.get("BITMMA_UPDATE_DOCS"):
-        path.write_text(drawn)
-    assert path.read_text() == drawn
-    assert "docs/assets/h100_numpy.svg" in (ROOT / "README.md").read_text()
+@pytest.mark.parametrize("page", ["batch_size", "gpus"])
+def test_python_of_the_pages_with_examples(page, capsys):
+    names: dict = {}
+    for block in blocks(f"docs/{page}.md", "python"):
+        exec(block, names)
+        shown = re.findall(r"^(?:.*  )?# (.*)$", block, re.MULTILINE)
+        printed = capsys.readouterr().out.splitlines()
+        assert printed and printed == shown[-len(printed) :]
+
+
+def test_the_pictures_of_readme(monkeypatch):
+    """What tools/picture.py draws from README's first example. BITMMA_UPDATE_DOCS=1 draws it anew."""
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    picture = importlib.import_module("picture")
+    readme = (ROOT / "README.md").read_text()
+    for scheme in picture.SCHEMES:
+        drawn = picture.picture(scheme, picture.example())
+        path = ROOT / "docs" / "assets" / scheme.name
+        if os.environ.get("BITMMA_UPDATE_DOCS"):
+            path.write_text(drawn)
+        assert path.read_text() == drawn
+        assert f"docs/assets/{scheme.name}" in readme
+        assert "NumPy: 128 of 128 outputs differ from the H100. bitmma: 0." in drawn
+
+
+def test_the_outputs_of_operators_that_pages_count():
+    table = (ROOT / "docs" / "evidence.md").read_text().split("## Operators of PyTorch")[1].split("\n###")[0]
+    lines = [line for line in table.splitlines() if line.startswith(("| `", "| the same"))]
+    rows = [re.split(r" ?\| ?", line)[1:-1] for line in lines]
+    assert len(rows) == 12 and all(row[1] == "0" for row in rows)
+    outputs = sum(int(row[2].replace(",", "")) for row in rows)
+    assert f"{outputs // 10**6} million outputs" in (ROOT / "README.md").read_text()
+    assert f"{outputs:,} outputs" in (ROOT / "docs" / "operators.md").read_text()
 
 
 @pytest.mark.hosts
@@ -203,7 +228,7 @@ def test_jax_of_the_page_for_hosts():
 @pytest.mark.hosts
 def test_torch_of_the_page_for_torch(capsys):
     pytest.importorskip("torch", reason="NOT checked: torch is not installed")
-    (block,) = blocks("docs/torch.md", "python")
+    block = blocks("docs/torch.md", "python")[0]
     exec(block, {})
     assert f"# {capsys.readouterr().out.strip()}" in block
 
@@ -223,6 +248,25 @@ def test_dask_of_the_page_for_hosts(tmp_path):
     )
     package = str(pathlib.Path(bitmma.__file__).parents[1])
     run([sys.executable, "example.py"], tmp_path, PYTHONPATH=package)
+
+
+def paragraphs(text: str):
+    """Paragraphs and items of lists, without code, tables and headings; a link counts as its text."""
+    text = re.sub(r"^ *```.*?^ *```$", "\n", text, flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(r"^(?:#|\||<| +\|).*$", "\n", text, flags=re.MULTILINE)
+    text = re.sub(r"\]\([^)]*\)", "]", text)
+    return re.split(r"\n\s*\n|\n(?=\s*(?:[-*]|\d+\.) )", text)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))],
+    ids=lambda path: path.stem,
+)
+def test_no_paragraph_is_longer_than_110_words(path):
+    """A longer one becomes a list, a table or pseudo-code."""
+    long = [text for text in paragraphs(path.read_text()) if len(text.split()) > 110]
+    assert not long, "\n\n".join(long)
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ def test_choices_for_shapes_that_were_drawn_later_are_right_as_often_as_they_say
     check_choices = importlib.import_module("check_choices")
     rates = check_choices.hit_rates(ROOT / "data" / "choices" / "held_out.tar.xz")
     assert len(rates) == 19
-    lines = (ROOT / "docs" / "products.md").read_text().splitlines()
+    lines = (ROOT / "docs" / "evidence.md").read_text().splitlines()
     for (kind, layout), of_steps in rates.items():
         line = next(line for line in lines if line.startswith(f"| {kind}{'' if layout == 'nt' else ', ' + layout} | "))
         for step, (right, drawn) in of_steps.items():

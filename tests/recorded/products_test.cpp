@@ -140,7 +140,7 @@ TEST_CASE("every recorded call that has a plan is its plan's, bit for bit", "[ru
   for (const char* page : {"README.md", "docs/evidence.md"})
     CHECK_THAT(test::read_text(test::source_path(page)),
                ContainsSubstring(fmt::format("{} of {} recorded calls", tensor.same, tensor.calls)));
-  test::check_generated("docs/products.md", "<!-- recorded calls -->", "<!-- end of recorded calls -->", table);
+  test::check_generated("docs/evidence.md", "<!-- recorded calls -->", "<!-- end of recorded calls -->", table);
 }
 
 TEST_CASE("the names of kernels lead to the plans of recorded calls", "[rule:products]") {
@@ -412,21 +412,21 @@ TEST_CASE("the catalogue's plans are legal where they say, and its names and pat
   for (const CataloguePlan& row : catalogue())
     table += fmt::format("| `{}`{} | {}; `{}` | {} | {} | {} |\n", row.name, row.open_count ? ", slices open" : "",
                          row.about, row.fields, row.gpus.empty() ? "all" : row.gpus, print_types(row), row.source);
-  test::check_generated("docs/plans.md", "<!-- catalogue -->", "<!-- end of catalogue -->", table);
+  test::check_table("plan_names", table);
   table = "| pattern | what | fields | evidence |\n|---|---|---|---|\n";
   for (const KernelPattern& row : kernel_patterns()) {
     const std::string pattern = std::regex_replace(row.pattern, std::regex("\\|"), "\\|");
     const std::string names = "`" + pattern + "`" + (row.unless.empty() ? "" : ", without `" + row.unless + "`");
     table += fmt::format("| {} | {} | `{}` | {} |\n", names, row.about, row.fields, print(row.evidence));
   }
-  test::check_generated("docs/plans.md", "<!-- kernel patterns -->", "<!-- end of kernel patterns -->", table);
+  test::check_table("kernel_patterns", table);
   table = "| pattern | what | A | B | D | evidence |\n|---|---|---|---|---|---|\n";
   for (const TypePattern& row : type_patterns()) {
     const std::string pattern = std::regex_replace(row.pattern, std::regex("\\|"), "\\|");
     table += fmt::format("| `{}` | {} | {} | {} | {} | {} |\n", pattern, row.about, row.a, row.b, row.d,
                          print(row.evidence));
   }
-  test::check_generated("docs/plans.md", "<!-- type patterns -->", "<!-- end of type patterns -->", table);
+  test::check_table("type_patterns", table);
   CHECK_THROWS_AS(plans_named("nvjets", inputs, Format::f32), Error);
   CHECK_THROWS_AS(plans_of_kernel("ampere_sgemm", inputs, Format::f32), Error);
   const auto plans =

@@ -19,4 +19,11 @@ void check_generated(const std::string& path, const std::string& begin, const st
   else CHECK(text == wanted);
 }
 
+void check_table(const std::string& name, const std::string& generated) {
+  const std::string file = source_path("tools/site/tables/" + name + ".md");
+  INFO(file << ": BITMMA_UPDATE_DOCS=1 writes it");
+  if (std::getenv("BITMMA_UPDATE_DOCS")) write_text(file, generated);
+  else CHECK(read_text(file) == generated);
+}
+
 }  // namespace bitmma::test

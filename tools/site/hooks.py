@@ -1,6 +1,7 @@
 """Extends mkdocs for this site.
 
-- index.md is README.md. Other files of the repository that a page links to become pages below `repository/`.
+- README.md, and other files of the repository that a page links to, become pages below `repository/`.
+- A line `[Table: ...](../tools/site/tables/NAME.md)` of a page becomes that table.
 - docs/notebooks/*.ipynb become pages with their recorded outputs; the build executes nothing.
 - The headers of include/ become the reference of C and C++.
 - docs/playground gets its program from build/playground.
@@ -25,6 +26,8 @@ sys.path.insert(0, str(_here))
 import headers  # noqa: E402
 
 ROOT = _here.parents[1]
+# Search ranks the reference below the pages that explain: "swizzle" leads to strides.md, not to swizzle.hpp.
+_low_rank = "---\nsearch: {boost: 0.05}\n---\n"
 _link = re.compile(r"(\]\()([^()#\s:]+)((?:#[^()\s]*)?\))")
 _languages = {".py": "python", ".cpp": "cpp", ".hpp": "cpp", ".h": "c", ".json": "json", ".cmake": "cmake"}
 
@@ -35,8 +38,6 @@ _languages = {".py": "python", ".cpp": "cpp", ".hpp": "cpp", ".h": "c", ".json":
 
 def _page_of(path: str) -> str:
     """The page of the site that shows a file of the repository, with its anchor on that page."""
-    if path == "README.md":
-        return "index.md"
     if path.startswith("docs/"):
         return path.removeprefix("docs/").replace(".ipynb", ".md")
     if path == "include/bitmma.h":
@@ -46,10 +47,36 @@ def _page_of(path: str) -> str:
     return f"repository/{path}" if path.endswith(".md") else f"repository/{path}.md"
 
 
+_table = re.compile(r"^\[Table: [^\]]*\]\((?:\.\./)+(tools/site/tables/\w+\.md)\)$", re.MULTILINE)
+
+
+def _evidence_second(table: str) -> str:
+    """The table with its column "evidence" after the first one, where a desktop shows it without scrolling."""
+    rows = [re.split(r"(?<!\\)\|", line)[1:-1] for line in table.splitlines()]
+    names = [name.strip() for name in rows[0]] if table.startswith("|") else []
+    if "evidence" not in names:
+        return table
+    place = names.index("evidence")
+    return "\n".join(f"|{'|'.join([row[0], row[place], *row[1:place], *row[place + 1 :]])}|" for row in rows)
+
+
+def _with_tables(text: str) -> str:
+    """The text of a page with the long tables that tests generate. The pages of the repository only link to them."""
+    return _table.sub(lambda match: _evidence_second((ROOT / match[1]).read_text().rstrip()), text)
+
+
+_picture = re.compile(r'<picture>\s*<source [^>]*srcset="([^"]+)">\s*<img src="([^"]+)" alt="([^"]*)">\s*</picture>')
+
+
+def _with_pictures(text: str) -> str:
+    """A picture in two colour schemes follows the reader's system on GitHub, and the switch of the theme here."""
+    return _picture.sub(r"![\3](\2#only-light)\n![\3](\1#only-dark)", text)
+
+
 def _linked(path: str, text: str) -> dict[str, str]:
     """Maps each link of a file to the file of the repository that it names."""
     found = {}
-    for match in _link.finditer(text):
+    for match in _link.finditer(_with_tables(text)):
         target = posixpath.normpath(posixpath.join(posixpath.dirname(path), match[2]))
         if (ROOT / target).is_file():
             found[match[2]] = target
@@ -79,6 +106,12 @@ def _source_page(path: str, text: str) -> str:
     )
 
 
+def _repository_page(path: str, text: str) -> str:
+    # Without blank lines around it, Python-Markdown puts a block of code inside the paragraph.
+    text = re.sub(r"^```.*?^```$", r"\n\g<0>\n", _with_pictures(text), flags=re.MULTILINE | re.DOTALL)
+    return _low_rank + _relinked(path, text)
+
+
 def _repository_pages() -> dict[str, str]:
     """Pages of files outside docs/ that pages link to, and that those link to."""
     waiting = ["README.md", *(f"docs/{page.name}" for page in sorted((ROOT / "docs").glob("*.md")))]
@@ -88,7 +121,7 @@ def _repository_pages() -> dict[str, str]:
         text = (ROOT / path).read_text()
         markdown = path.endswith(".md")
         if _page_of(path).startswith("repository/"):
-            pages[_page_of(path)] = _relinked(path, text) if markdown else _source_page(path, text)
+            pages[_page_of(path)] = _repository_page(path, text) if markdown else _source_page(path, text)
         if markdown:
             new = set(_linked(path, text).values()) - seen
             seen |= new
@@ -161,7 +194,7 @@ def _header_pages() -> dict[str, str]:
     pages = {}
     one = ROOT / "include/bitmma/bitmma.hpp"
     out = [
-        "# C++: bitmma/bitmma.hpp\n",
+        _low_rank + "# C++: bitmma/bitmma.hpp\n",
         opening(one),
         headers.markdown_of("bitmma/bitmma.hpp", one.read_text(), 2),
         "\n## All headers\n",
@@ -173,7 +206,7 @@ def _header_pages() -> dict[str, str]:
             page = f"{layer}/{path.stem}.md"
             out.append(f"| [{path.name}]({page}) | {first_sentence(path)} |")
             pages[f"reference/cpp/{page}"] = (
-                f"# bitmma/{layer}/{path.name}\n\n"
+                f"{_low_rank}# bitmma/{layer}/{path.name}\n\n"
                 + opening(path)
                 + headers.markdown_of(f"bitmma/{layer}/{path.name}", path.read_text(), 2)
             )
@@ -181,14 +214,14 @@ def _header_pages() -> dict[str, str]:
     c = (ROOT / "include/bitmma.h").read_text()
     pages["reference/c.md"] = "\n".join(
         [
-            "# C: bitmma.h\n",
+            _low_rank + "# C: bitmma.h\n",
             opening(ROOT / "include/bitmma.h"),
             "\n## All of it\n",
             *(f"- [{title}]({page.removeprefix('reference/')})" for title, page in _c_sections().items()),
         ]
     )
     for title, page in _c_sections().items():
-        pages[page] = headers.markdown_of("bitmma.h", c, 1, title)
+        pages[page] = _low_rank + headers.markdown_of("bitmma.h", c, 1, title)
     return pages
 
 
@@ -275,14 +308,12 @@ def _code_in_tables(markdown: str) -> str:
 
 
 def on_page_markdown(markdown: str, *, page, config, files) -> str:
+    if page.file.src_uri.startswith("reference/"):
+        page.meta.setdefault("search", {"boost": 0.3})
     return _code_in_tables(_markdown_of_page(markdown, page))
 
 
 def _markdown_of_page(markdown: str, page) -> str:
-    if page.file.src_uri == "index.md":
-        readme = _relinked("README.md", (ROOT / "README.md").read_text())
-        # Without blank lines around it, Python-Markdown puts a block of code inside the paragraph.
-        return re.sub(r"^```.*?^```$", r"\n\g<0>\n", readme, flags=re.MULTILINE | re.DOTALL)
     if page.file.src_uri == "reference/python_quantize.md":
         others = _names_without_a_place()
         return markdown.replace("<!-- other public names -->", f"## Other names\n\n{others}" if others else "")
@@ -292,7 +323,7 @@ def _markdown_of_page(markdown: str, page) -> str:
             "<!-- adapters -->", "\n\n".join(f"## {name}\n\n{_adapter.format(name)}" for name in names)
         )
     if page.file.generated_by is None:
-        return _relinked(f"docs/{page.file.src_uri}", markdown)
+        return _relinked(f"docs/{page.file.src_uri}", _with_pictures(_with_tables(markdown)))
     return markdown
 
 

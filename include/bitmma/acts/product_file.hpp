@@ -7,7 +7,7 @@
 // keys a_type, b_type, d_type. Sampled products have rows, cols (I32), and the keys m, n of the whole product.
 // The key plan names the plan that produced d, and is the default. Keys without effect are refused. The
 // generator in the keys generator, seed, k (bitmma/stimulus/generated.hpp) makes missing operands. See
-// docs/plans.md.
+// docs/vectors.md.
 #pragma once
 
 #include <optional>

@@ -463,7 +463,7 @@ constexpr auto fields_of(const GemmPlan*) {
                "target, if it differs also the level `seen` there, and the sentence as `text`"}}};
 }
 
-/// A row of docs/plans.md.
+/// A row of docs/products.md.
 struct PlanFieldInfo {
   std::string name = {};  // "split_k.count"
   std::string values = {}, by_default = {}, meaning = {}, evidence = {};

@@ -142,7 +142,7 @@ void add_gemm(Command& app, Context& context) {
   command->add_input(
       "file", flags->files,
       "safetensors file with a [M, K] and b [K, N] or b_t [N, K]; or .npy files: a, b and perhaps c in this order, or "
-      "under the names of their arrays; see docs/plans.md");
+      "under the names of their arrays; see docs/vectors.md");
   flags->plan.add(*command);
   flags->library.add(*command);
   flags->target.add(*command, "the GPU by its PTX name; default: the target in the file, or sm_90a");
@@ -179,7 +179,7 @@ void add_gemm(Command& app, Context& context) {
       "\"wgmma.mma_async.sync.aligned.m64n256k32.f32.e4m3.e4m3\",\n"
       "    \"promotion\": {\"every\": 128}, \"output\": {\"type\": \"bf16\"}}'\n"
       "\n"
-      "Plans of --plan (docs/plans.md):\n" +
+      "Plans of --plan (docs/products.md):\n" +
       print_plan_names() +
       "\n"
       "--find tries, until plans give all bits:\n" +
