@@ -3,7 +3,7 @@
 """Packs recordings of record_choices.py and record_choice_grid.py into the tables that bitmma has built in.
 
   pack_choices.py h100.json.xz h200.json.xz -o data/choices/cublas_13.1.txt
-  pack_choices.py --grid grid.tar.xz --gpu H200 --about "NVIDIA H200, ..." -o data/choices/cublas_13.1_grid.txt
+  pack_choices.py --grid grid.tar.xz --gpu H200 --about "NVIDIA H200, ..." -o data/choices/cublas_13.1_grid.tar.xz
   pack_choices.py --by-k by_k.tar.xz --gpu H200 --about "NVIDIA H200, ..." -o data/choices/cublas_13.1_by_k.txt
 
 Kernels whose differences do not affect the bits get one name, with `*` for what is left out: tiles, stages,
@@ -11,6 +11,7 @@ clusters and raster of nvjet, tiles of CUTLASS 2 and of xmma. Needs c++filt. dat
 """
 
 import argparse
+import io
 import json
 import lzma
 import re
@@ -233,9 +234,11 @@ def main():
     options = parser.parse_args()
     if options.grid:
         text, summary = pack_grid(options)
-        with open(options.output, "w") as file:
-            file.write(text)
-        print(f"{options.output}: {len(text)} bytes, {summary}")
+        with tarfile.open(options.output, "w:xz") as archive:
+            member = tarfile.TarInfo("cublas_13.1_grid.txt")
+            member.size = len(text)
+            archive.addfile(member, io.BytesIO(text.encode()))
+        print(f"{options.output}: {len(text)} bytes before compression, {summary}")
         return 0
     if options.by_k:
         text, summary = table_of_pairs([options.about], {options.gpu: by_k_of(options.recordings)})
