@@ -134,8 +134,8 @@ def library_choice(
 
     Recorded are on the H200 all N and K that are multiples of 64 up to 16384, with M up to 16384: of bf16, f16, f32 and
     tf32 in layouts "nt", "nn" and "tn" (there M is a multiple of 8), with bias in "nt", of bf16 and f16 also in "nn",
-    and of e4m3 with one scale each in "nt"; in "tn", as gradients of weights are, also any K up to 2048 of many M and N;
-    on both GPUs, in more kinds, 393 pairs (N, K) of open models' layers.
+    and of e4m3 with one scale each in "nt"; in "tn", as gradients of weights are, also any K up to 2048 of many pairs
+    (M, N); on both GPUs, in more kinds, 393 pairs (N, K) of open models' layers.
 
     >>> library_choice(1024, 4096, 4096, "bf16", target="H100").kernel
     'nvjet_sm90_tst_*'

@@ -65,7 +65,7 @@ def test_the_version_is_the_same_wherever_it_stands():
         "tools/test-debian": f"libbitmma{minor} ",
         "include/bitmma.h": "^" + "\n".join(f"#define BITMMA_VERSION_{part} {number}" for part, number in macros),
         "cmake/bitmma-config.cmake.in": rf"find_package\(bitmma {minor} REQUIRED\)",
-        "docs/c_api.md": rf"libbitmma\.so\.{minor}",
+        "docs/emulators.md": rf"libbitmma\.so\.{minor}",
     }
     wrong = [place for place, line in places.items() if not re.search(line, (ROOT / place).read_text(), re.MULTILINE)]
     assert not wrong

@@ -454,6 +454,15 @@ TEST_CASE("the names of all recorded kernels tell their types, and refuse data a
     const bool fits = (a == data(types->a) && b == data(types->b)) || (a == data(types->b) && b == data(types->a));
     CHECK(fits);
     CHECK(product.d->format() == types->d);
+    // How many lanes share K in the first depends on N, in the second nobody measured: they have types, and no plan.
+    const auto is_gemvx = [&](std::string_view arguments) {
+      return kernel.find(fmt::format("gemvx::kernel<int, int, {}", arguments)) != std::string::npos;
+    };
+    if (is_gemvx("float, float, float, float, false, true, true, false, 9,") || is_gemvx("double,")) {
+      CHECK(codes([&] { plans_of_kernel(kernel, product.inputs); }) ==
+            Codes{{ViolationCode::unknown_kernel, "kernel"}});
+      continue;
+    }
     families.try_emplace(
         fmt::format("{} {} {} {}", family_of(kernel), info(types->a).name, info(types->b).name, info(types->d).name),
         kernel, *types);
