@@ -4,7 +4,7 @@
 //
 //   nvcc -std=c++20 -arch=sm_90 -o record_textures lab/record_textures.cu && ./record_textures FOLDER
 //   ./record_textures FOLDER 9    # what the first recording left open: also in data/kernels/textures.tar.xz
-//   ./record_textures FOLDER 10   # what both leave open
+//   ./record_textures FOLDER 10   # what both left open: there, too
 //   nvcc -std=c++20 -arch=sm_90 -DSURFACES -o record_surfaces lab/record_textures.cu && ./record_surfaces OTHER_FOLDER
 //
 // With -DSURFACES queries and surfaces, in a program of their own: a driver that does not load a module loads none of

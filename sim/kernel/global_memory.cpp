@@ -94,29 +94,33 @@ void require_measured_filter(const Texture& texture) {
   for (size_t d = 0; d < static_cast<size_t>(texture.texels.dimensions); ++d) {
     const int64_t size = texture.texels.extent[d];
     if (kernel::is_coordinate_measured(size, d)) continue;
-    throw Error(
-        {.code = ViolationCode::unsupported_ptx,
-         .field = "is_linear",
-         .seen = fmt::format("a linear filter of normalized coordinates along {} texels of dimension {}, with "
-                             "which no GPU was measured",
-                             size, d),
-         .expected = d < 2 ? "up to 131071 texels, but not 8192 and 65536" : "1, 2, 4, ... 1024, or 2048 to 4096",
-         .fix = "use coordinates in texels: multiply by the size in the kernel"});
+    throw Error({.code = ViolationCode::unsupported_ptx,
+                 .field = "is_linear",
+                 .seen = fmt::format("a linear filter of normalized coordinates along {} texels of dimension {}, with "
+                                     "which no GPU was measured",
+                                     size, d),
+                 .expected = d < 2 ? "up to 131072 texels" : "up to 2049 texels, or 3001 to 16384",
+                 .fix = "use coordinates in texels: multiply by the size in the kernel"});
   }
 }
 
-/// Throws Error for the colour of a border of which it is not known what a GPU makes of it in the texels' format.
+/// Throws Error for colours of borders with which no GPU was measured: NaNs that would be infinities as f16, and in
+/// signed integers -1/2, a tie between two of them. The positive one is rounded toward zero.
 void require_measured_border(const Texture& texture) {
-  const bool is_converted = texture.reads_normalized || texture.texels.format == TexelFormat::f16;
-  if (!is_converted || std::ranges::find(texture.modes, AddressMode::border) == texture.modes.end()) return;
-  constexpr uint32_t infinity = 0x7F80'0000;
+  if (std::ranges::find(texture.modes, AddressMode::border) == texture.modes.end()) return;
+  const TexelFormat format = texture.texels.format;
+  const bool is_signed = format == TexelFormat::s8 || format == TexelFormat::s16;
+  const int cut_bits = format == TexelFormat::s8 ? 13 : 5;  // those of f32 1/2 that a GPU cuts off
+  constexpr uint32_t infinity = 0x7F80'0000, least_f16_nan = 0x7F80'2000, minus_half = 0xBF00'0000;
   for (size_t i = 0; i < static_cast<size_t>(texture.texels.channels); ++i) {
-    const uint32_t word = texture.border[i];
-    if ((word & 0x7FFF'FFFF) < infinity) continue;
+    const uint32_t word = texture.border[i], magnitude = word & 0x7FFF'FFFF;
+    const bool is_cut_nan = format == TexelFormat::f16 && magnitude > infinity && magnitude < least_f16_nan;
+    const bool is_tie = texture.reads_normalized && is_signed && word >> cut_bits == minus_half >> cut_bits;
+    if (!is_cut_nan && !is_tie) continue;
     throw Error({.code = ViolationCode::unsupported_ptx,
                  .field = "border",
-                 .seen = fmt::format("a colour with f32 {:#x} in channel {}", word, i),
-                 .expected = "finite numbers"});
+                 .seen = fmt::format("a colour with f32 {:#x} in channel {}, with which no GPU was measured", word, i),
+                 .expected = is_tie ? "a number other than -1/2" : "a NaN with another payload, such as 0x7fc00000"});
   }
 }
 

@@ -43,7 +43,7 @@ constexpr int32_t whole_weight = 1 << fraction_bits;
 /// Bits behind the point that a GPU keeps of a normalized coordinate, before it multiplies it by the size of this
 /// dimension. is_coordinate_measured says where that is a choice.
 int coordinate_bits(int64_t size, size_t dimension) {
-  if (dimension == 2) return size <= 2048 ? 21 : 22;
+  if (dimension == 2) return size <= 2049 ? 21 : 22;
   return size <= 8192 ? 21 : size <= 65536 ? 22 : 23;
 }
 
@@ -142,15 +142,22 @@ Codes codes_of(const Texels& texels, const uint8_t* bytes) {
 }
 
 /// The colour of a border as an integer that is read as normalized. A GPU keeps four bits more than the integer has,
-/// and rounds what remains to nearest.
+/// and rounds what remains to nearest, ties toward zero.
 int64_t normalized(uint32_t word, int bits, bool is_signed) {
   constexpr int guard_bits = 4;
   const bool is_negative = word >> 31 != 0;
   if (is_negative && !is_signed) return 0;
   const int kept = (is_signed ? bits - 1 : bits) + guard_bits;
   const int64_t magnitude = std::min(fixed_point(word & 0x7FFF'FFFF, kept), int64_t{1} << kept);
-  const int64_t number = (magnitude * one_of(bits, is_signed) + (int64_t{1} << (kept - 1))) >> kept;
+  const int64_t number = (magnitude * one_of(bits, is_signed) + (int64_t{1} << (kept - 1)) - 1) >> kept;
   return is_negative ? -number : number;
+}
+
+/// The colour of a border in f16. Finite numbers stay finite; of a NaN's payload a GPU keeps the upper ten bits.
+uint32_t f16_of_border(uint32_t word) {
+  constexpr uint32_t infinity = 0x7F80'0000;
+  if ((word & 0x7FFF'FFFF) >= infinity) return (word >> 16 & 0x8000) | 0x7C00 | (word >> 13 & 0x3FF);
+  return static_cast<uint32_t>(convert(Format::f32, word, Format::f16, Rounding::toward_zero, Overflow::saturate));
 }
 
 /// A texel in the colour of the border. A GPU keeps that in the format of the texels; of integers that are not read as
@@ -163,8 +170,7 @@ Codes codes_of_border(const Texture& texture) {
   for (size_t i = 0; i < static_cast<size_t>(texels.channels); ++i) {
     const uint32_t word = texture.border[i];
     if (texels.format == TexelFormat::f16) {
-      codes[i] =
-          static_cast<uint32_t>(convert(Format::f32, word, Format::f16, Rounding::toward_zero, Overflow::saturate));
+      codes[i] = f16_of_border(word);
     } else {
       const int64_t number = texture.reads_normalized ? normalized(word, bits, is_signed) : int64_t{word};
       codes[i] = static_cast<uint32_t>(number) & static_cast<uint32_t>(low_mask(bits));

@@ -15,11 +15,10 @@ namespace bitmma::kernel {
 constexpr size_t most_texel_bytes = 16, most_corners = 8;
 
 /// Whether it is known how many bits of a normalized coordinate a linear filter has. Measured: 21 of x and y for up to
-/// 8,191 texels, 22 from 8,193 and 23 from 65,537 on; 22 of z for 3,001. Powers of two up to 4,096 need no more
-/// than 21.
+/// 8,192 texels, 22 for up to 65,536 and 23 for up to 131,072; 21 of z for up to 2,049 and 22 from 3,001 to 16,384.
 constexpr bool is_coordinate_measured(int64_t size, size_t dimension) {
-  if (dimension < 2) return size < 131072 && size != 8192 && size != 65536;
-  return size <= 4096 && (size > 2048 || (size & (size - 1)) == 0);
+  if (dimension < 2) return size <= 131072;
+  return size <= 2049 || (size >= 3001 && size <= 16384);
 }
 
 /// The coordinates of a fetch: bits of f32, or s32.

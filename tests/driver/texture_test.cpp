@@ -135,8 +135,9 @@ TEST_CASE("textures that no GPU was measured with are not supported, and wrong o
   const CUarray array = make_array({.Width = 4, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 1});
   const CUDA_RESOURCE_DESC resource = resource_of(array);
   CHECK(make_texture(&object, resource, {.filterMode = 1}) == CUDA_SUCCESS);
-  const CUarray wide = make_array({.Width = 8192, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 1});
-  CHECK(make_texture(&object, resource_of(wide), {.filterMode = 1, .flags = CU_TRSF_NORMALIZED_COORDINATES}) ==
+  const CUarray deep =
+      make_array({.Width = 1, .Height = 1, .Depth = 2500, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 1});
+  CHECK(make_texture(&object, resource_of(deep), {.filterMode = 1, .flags = CU_TRSF_NORMALIZED_COORDINATES}) ==
         CUDA_ERROR_NOT_SUPPORTED);
   CHECK(make_texture(&object, resource, {.flags = CU_TRSF_SRGB}) == CUDA_ERROR_NOT_SUPPORTED);
   CHECK(make_texture(&object, resource, {.addressMode = {4, 0, 0}}) == CUDA_ERROR_INVALID_VALUE);

@@ -274,21 +274,35 @@ TEST_CASE("textures that a GPU does not have, or with which none was measured, a
   refused_with([](Texture& t) { t.is_buffer = true; }, illegal_value, "is_buffer");
   refused_with(
       [](Texture& t) {
+        t.texels.format = TexelFormat::f16;
+        t.texels.extent[0] = 2;
         t.modes[0] = AddressMode::border;
-        t.reads_normalized = true;
-        t.border[0] = 0x7F80'0000;
+        t.border[0] = 0x7F80'1FFF;
       },
       unsupported_ptx, "border");
-  Image wide(TexelFormat::f32, 1, {8192, 1, 1}, ramp(8192), 1);
+  refused_with(
+      [](Texture& t) {
+        t.texels.format = TexelFormat::s8;
+        t.reads_normalized = true;
+        t.modes[0] = AddressMode::border;
+        t.border[0] = bits(-0.5F);
+      },
+      unsupported_ptx, "border");
+  Image wide(TexelFormat::f32, 1, {131073, 1, 1}, ramp(131073), 1);
   Texture texture{.texels = wide.texels, .is_linear = true, .has_normalized_coordinates = true};
   CHECK_THROWS_MATCHES(wide.memory.add_texture(texture), Error, test::refused(unsupported_ptx, "is_linear"));
-  texture.texels.extent[0] = 1920;
+  texture.texels.extent[0] = 131072;
   CHECK_NOTHROW(wide.memory.add_texture(texture));
-  Image deep(TexelFormat::f32, 1, {1, 1, 4}, ramp(4), 3);
+  Image deep(TexelFormat::f32, 1, {1, 1, 16385}, ramp(16385), 3);
   texture.texels = deep.texels;
-  CHECK_NOTHROW(deep.memory.add_texture(texture));
-  texture.texels.extent[2] = 3;
-  CHECK_THROWS_MATCHES(deep.memory.add_texture(texture), Error, test::refused(unsupported_ptx, "is_linear"));
+  for (const int64_t measured : {1, 3, 2049, 3001, 16384}) {
+    texture.texels.extent[2] = measured;
+    CHECK_NOTHROW(deep.memory.add_texture(texture));
+  }
+  for (const int64_t other : {2050, 3000, 16385}) {
+    texture.texels.extent[2] = other;
+    CHECK_THROWS_MATCHES(deep.memory.add_texture(texture), Error, test::refused(unsupported_ptx, "is_linear"));
+  }
   CHECK_THROWS_MATCHES(image.memory.remove_texture(1), Error, test::refused(not_found, "handle"));
   CHECK_THROWS_MATCHES(image.memory.remove_surface(image.memory.add_texture(good)), Error,
                        test::refused(not_found, "handle"));
