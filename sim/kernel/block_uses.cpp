@@ -103,7 +103,46 @@ bool BlockUses::note_words(uint64_t* all_writers, uint64_t* all_readers, size_t 
   return conflicts;
 }
 
+void BlockOrder::meet(size_t block) {
+  Block& own = blocks_[block];
+  if (own.segment != 0) segments_[own.segment].end = ++now_, own.segment = 0;
+  own.known = now_;
+}
+
+uint32_t BlockOrder::segment_of(size_t block) {
+  uint32_t& segment = blocks_[block].segment;
+  if (segment == 0 && segments_.size() < most_segments) {
+    segment = static_cast<uint32_t>(segments_.size());
+    segments_.push_back({.block = static_cast<uint32_t>(block), .end = never});
+  }
+  return segment;
+}
+
+bool BlockUses::note_ordered(size_t block, size_t at, size_t bytes, bool is_write, bool changes) {
+  if (order_->has_conflict_) return false;
+  constexpr uint32_t value_changed = 0x80000000;
+  const uint32_t segment = order_->segment_of(block);
+  bool& conflicts = order_->has_conflict_;
+  for (size_t i = at; i < at + bytes; ++i) {
+    auto& page = pages_[i / page_bytes];
+    if (!page) page = std::make_unique<std::array<OrderedUsers, page_bytes>>();
+    auto& [writer, reader] = (*page)[i % page_bytes];
+    const bool knows_writer = order_->knows(block, writer & ~value_changed);
+    if (!is_write) {
+      conflicts = conflicts || ((writer & value_changed) != 0 && !knows_writer);
+      reader = segment;
+    } else if (changes) {
+      conflicts = conflicts || !knows_writer || !order_->knows(block, reader);
+      writer = segment | value_changed;
+    } else if (writer == 0) {
+      writer = segment;
+    }
+  }
+  return conflicts;
+}
+
 bool BlockUses::note(size_t block, size_t at, size_t bytes, bool is_write, bool changes) {
+  if (order_) return note_ordered(block, at, bytes, is_write, changes);
   const Access access{.tag = static_cast<uint16_t>(1 + (block < tags ? block : block % tags)),  // a division takes long
                       .is_write = is_write,
                       .changes = changes};

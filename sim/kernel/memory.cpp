@@ -228,14 +228,15 @@ bool differ(const uint8_t* x, const uint8_t* y, size_t bytes) {
   Cluster& cluster = *warp.cta->cluster;
   if (cluster.warnings.block_race) return;
   const bool of_clusters = cluster.ctas.size() > 1;
-  cluster.warnings.block_race =
-      Violation{.code = ViolationCode::undefined_by_ptx,
-                .field = region.name,
-                .seen = fmt::format("{} that use the same bytes, and one writes: {}",
-                                    of_clusters ? "clusters" : "blocks", line_of(*warp.cta, op.instruction)),
-                .expected = "memory that only one of them writes and no other reads, or atomics",
-                .fix = "their order decides the bits, here and on a GPU",
-                .severity = Severity::warning};
+  cluster.warnings.block_race = Violation{
+      .code = ViolationCode::undefined_by_ptx,
+      .field = region.name,
+      .seen = fmt::format("{} that use the same bytes, and one writes: {}", of_clusters ? "clusters" : "blocks",
+                          line_of(*warp.cta, op.instruction)),
+      .expected = region.uses->order() ? "a barrier of the grid or an atomic of each block between the accesses"
+                                       : "memory that only one of them writes and no other reads, or atomics",
+      .fix = "their order decides the bits, here and on a GPU",
+      .severity = Severity::warning};
 }
 
 /// Compilers widen loads: of three elements at the end of an allocation they load four. cudaMalloc aligns allocations
@@ -387,6 +388,7 @@ const GlobalRegion* region_of(Cta& cta, uint64_t address, uint64_t bytes) {
 void note_block_use(Warp& warp, const Op& op, const GlobalRegion& region, size_t at, size_t bytes, bool is_write,
                     bool changes) {
   Cluster& cluster = *warp.cta->cluster;
+  if (op.orders_blocks && region.uses->order()) return region.uses->order()->meet(cluster.index);
   if (!cluster.warnings.block_race && region.uses->note(cluster.index, at, bytes, is_write, changes))
     warn_of_blocks(warp, op, region);
 }

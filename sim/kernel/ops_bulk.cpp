@@ -460,6 +460,7 @@ void decode_bulk_copy(Decoder& decoder, const PtxInstruction& instruction, Words
   const auto* details = decoder.keep(std::move(bulk_details));
   Op& op = decoder.emit(is_tensor ? run_tensor_copy : run_bulk_copy);
   op.details = details;
+  op.orders_blocks = details->reduction.has_value();
   op.c = c;
 }
 
