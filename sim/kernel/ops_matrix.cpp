@@ -62,11 +62,12 @@ void transpose(uint8_t* matrix) {
   for (size_t i = 0; i < 8; ++i) bitmma::store(rows[i], matrix + 16 * i);
 }
 
-/// The bytes of a row of shared memory that nothing wrote.
+/// The bytes of a row of shared memory that nothing wrote: all of one that ends behind the block's memory.
 uint32_t unwritten_bytes(const Warp& warp, const uint8_t* row, int bytes) {
   const Cta* const owner = owner_of(*warp.cta->cluster, row);
+  if (!owner) return static_cast<uint32_t>(low_mask(bytes));
   uint32_t unwritten_ones = 0;
-  for (int i = 0; owner && i < bytes; ++i)
+  for (int i = 0; i < bytes; ++i)
     unwritten_ones |=
         uint32_t{bits_of_state(owner->shared_states[static_cast<size_t>(row - owner->shared.data() + i)]) != 0} << i;
   return unwritten_ones;
