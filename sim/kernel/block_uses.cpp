@@ -122,23 +122,23 @@ bool BlockUses::note_ordered(size_t block, size_t at, size_t bytes, bool is_writ
   if (order_->has_conflict_) return false;
   constexpr uint32_t value_changed = 0x80000000;
   const uint32_t segment = order_->segment_of(block);
-  bool& conflicts = order_->has_conflict_;
+  OrderedUsers known;  // neighbours have the same users, mostly
   for (size_t i = at; i < at + bytes; ++i) {
     auto& page = pages_[i / page_bytes];
     if (!page) page = std::make_unique<std::array<OrderedUsers, page_bytes>>();
-    auto& [writer, reader] = (*page)[i % page_bytes];
-    const bool knows_writer = order_->knows(block, writer & ~value_changed);
-    if (!is_write) {
-      conflicts = conflicts || ((writer & value_changed) != 0 && !knows_writer);
-      reader = segment;
-    } else if (changes) {
-      conflicts = conflicts || !knows_writer || !order_->knows(block, reader);
-      writer = segment | value_changed;
-    } else if (writer == 0) {
-      writer = segment;
+    OrderedUsers& users = (*page)[i % page_bytes];
+    if (users != known) {
+      const bool knows_writer = order_->knows(block, users.writer & ~value_changed);
+      order_->has_conflict_ = is_write ? changes && (!knows_writer || !order_->knows(block, users.reader))
+                                       : (users.writer & value_changed) != 0 && !knows_writer;
+      if (order_->has_conflict_) return true;
+      known = users;
     }
+    if (!is_write) users.reader = segment;
+    else if (changes) users.writer = segment | value_changed;
+    else if (users.writer == 0) users.writer = segment;
   }
-  return conflicts;
+  return false;
 }
 
 bool BlockUses::note(size_t block, size_t at, size_t bytes, bool is_write, bool changes) {

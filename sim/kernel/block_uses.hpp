@@ -78,6 +78,7 @@ class BlockUses {
   /// The segments in which a byte was used last. That of the writer has the highest bit set if the value changed.
   struct OrderedUsers {
     uint32_t writer = 0, reader = 0;
+    bool operator==(const OrderedUsers&) const = default;
   };
   bool note_ordered(size_t block, size_t at, size_t bytes, bool is_write, bool changes);
 
