@@ -103,7 +103,46 @@ bool BlockUses::note_words(uint64_t* all_writers, uint64_t* all_readers, size_t 
   return conflicts;
 }
 
+void BlockOrder::meet(size_t block) {
+  Block& own = blocks_[block];
+  if (own.segment != 0) segments_[own.segment].end = ++now_, own.segment = 0;
+  own.known = now_;
+}
+
+uint32_t BlockOrder::segment_of(size_t block) {
+  uint32_t& segment = blocks_[block].segment;
+  if (segment == 0 && segments_.size() < most_segments) {
+    segment = static_cast<uint32_t>(segments_.size());
+    segments_.push_back({.block = static_cast<uint32_t>(block), .end = never});
+  }
+  return segment;
+}
+
+bool BlockUses::note_ordered(size_t block, size_t at, size_t bytes, bool is_write, bool changes) {
+  if (order_->has_conflict_) return false;
+  constexpr uint32_t value_changed = 0x80000000;
+  const uint32_t segment = order_->segment_of(block);
+  OrderedUsers known;  // neighbours have the same users, mostly
+  for (size_t i = at; i < at + bytes; ++i) {
+    auto& page = pages_[i / page_bytes];
+    if (!page) page = std::make_unique<std::array<OrderedUsers, page_bytes>>();
+    OrderedUsers& users = (*page)[i % page_bytes];
+    if (users != known) {
+      const bool knows_writer = order_->knows(block, users.writer & ~value_changed);
+      order_->has_conflict_ = is_write ? changes && (!knows_writer || !order_->knows(block, users.reader))
+                                       : (users.writer & value_changed) != 0 && !knows_writer;
+      if (order_->has_conflict_) return true;
+      known = users;
+    }
+    if (!is_write) users.reader = segment;
+    else if (changes) users.writer = segment | value_changed;
+    else if (users.writer == 0) users.writer = segment;
+  }
+  return false;
+}
+
 bool BlockUses::note(size_t block, size_t at, size_t bytes, bool is_write, bool changes) {
+  if (order_) return note_ordered(block, at, bytes, is_write, changes);
   const Access access{.tag = static_cast<uint16_t>(1 + (block < tags ? block : block % tags)),  // a division takes long
                       .is_write = is_write,
                       .changes = changes};

@@ -7,27 +7,80 @@
 //   line 1   apart: every byte has its own record
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <limits>
+#include <memory>
+#include <vector>
 
 namespace bitmma::kernel {
 
+/// What the blocks of a cooperative launch know of each other. Each atomic and each ordered access of global memory
+/// (volatile, relaxed, acquire, release) counts as a release and an acquire of a single place: what a block did before
+/// its own is known to the blocks whose own come later. So blocks that meet, by whatever barrier or flag, have no race;
+/// a race of blocks whose atomics separate the accesses by chance is not found. A block's accesses between two of its
+/// atomics are a segment:
+///
+///   block 0   writes x   atom: segment 1 ends at time 1
+///   block 1              ld.acquire: knows what ended until time 1   reads x
+class BlockOrder {
+ public:
+  explicit BlockOrder(size_t blocks) : blocks_(blocks) {}
+
+  /// Call at an atomic or ordered access of a block.
+  void meet(size_t block);
+  /// The segment of a block's access. 0 if there are too many: what no later access conflicts with.
+  uint32_t segment_of(size_t block);
+  /// Whether a block knows of all accesses in a segment, or they are its own.
+  bool knows(size_t block, uint32_t segment) const {
+    return segments_[segment].end <= blocks_[block].known || segments_[segment].block == block;
+  }
+
+ private:
+  friend class BlockUses;
+  static constexpr uint32_t never = std::numeric_limits<uint32_t>::max();
+  static constexpr size_t most_segments = size_t{1} << 24;
+
+  struct Segment {
+    uint32_t block = 0, end = 0;
+  };
+  struct Block {
+    uint32_t segment = 0;  // 0: none has begun since the last atomic
+    uint32_t known = 0;    // the time of that atomic
+  };
+  std::vector<Block> blocks_ = {};
+  std::vector<Segment> segments_ = {Segment{}};
+  uint32_t now_ = 0;
+  bool has_conflict_ = false;  // the first one alone is of interest
+};
+
 class BlockUses {
  public:
-  explicit BlockUses(size_t bytes) : lines_(bytes / line_bytes + 1) {}
+  /// `order`: of a cooperative launch, whose blocks run on one thread; it must outlive the uses.
+  explicit BlockUses(size_t bytes, BlockOrder* order = nullptr)
+      : lines_(bytes / line_bytes + 1), order_(order), pages_(order ? bytes / page_bytes + 1 : 0) {}
   ~BlockUses() { std::free(records_.load()); }
   BlockUses(const BlockUses&) = delete;
   BlockUses& operator=(const BlockUses&) = delete;
 
   /// Notes an access of block `block` to the `bytes` bytes from `at`, which is a multiple of `bytes` if that is 16 or
   /// less. `changes`: for a write, whether it changes their values. True if it conflicts with an access of another
-  /// block.
+  /// block. Of readers that know nothing of each other the last one alone counts in a cooperative launch.
   bool note(size_t block, size_t at, size_t bytes, bool is_write, bool changes);
+  BlockOrder* order() const { return order_; }
 
  private:
-  static constexpr size_t line_bytes = 64, word_bytes = 4;
+  static constexpr size_t line_bytes = 64, word_bytes = 4, page_bytes = 4096;
+
+  /// The segments in which a byte was used last. That of the writer has the highest bit set if the value changed.
+  struct OrderedUsers {
+    uint32_t writer = 0, reader = 0;
+    bool operator==(const OrderedUsers&) const = default;
+  };
+  bool note_ordered(size_t block, size_t at, size_t bytes, bool is_write, bool changes);
 
   /// The blocks that used a byte, as tags: 0 for none, otherwise a number of the block. That of the writer has the
   /// highest bit set if the value changed.
@@ -53,6 +106,10 @@ class BlockUses {
   // and pages that no block uses stay untouched.
   size_t lines_ = 0;
   std::atomic<uint64_t*> records_ = nullptr;
+
+  // In a cooperative launch: instead of these a record of each byte, in the pages that blocks use.
+  BlockOrder* order_ = nullptr;
+  std::vector<std::unique_ptr<std::array<OrderedUsers, page_bytes>>> pages_ = {};
 };
 
 }  // namespace bitmma::kernel

@@ -311,11 +311,14 @@ LaunchReport launch(const PtxEntry& kernel, const Launch& call) {
   // Atomics order blocks: these run one after another.
   std::vector<std::unique_ptr<BlockUses>> uses;
   const bool runs_in_order = program.has_atomics || program.has_heap || launch.cooperative;
-  const bool run_in_any_order = clusters > 1 && !runs_in_order;
+  const bool run_in_any_order =
+      clusters > 1 && (launch.cooperative ? !program.has_heap : !runs_in_order);  // malloc orders blocks too
+  BlockOrder order(static_cast<size_t>(launch.cooperative ? clusters : 0));
   for (GlobalRegion& region : regions) {
     region.uses = nullptr;
     if (launch.checks && run_in_any_order && region.size > 0)
-      region.uses = uses.emplace_back(std::make_unique<BlockUses>(region.size)).get();
+      region.uses =
+          uses.emplace_back(std::make_unique<BlockUses>(region.size, launch.cooperative ? &order : nullptr)).get();
   }
   const int64_t fitting = launch.most_bytes / std::max<int64_t>(executor_bytes(program, launch), 1);
   const int threads =

@@ -66,6 +66,7 @@ struct Op {
   Control control = Control::none;
   bool guard_negated = false;
   bool writes_carry = false;        // .cc
+  bool orders_blocks = false;       // an atomic or ordered access of global memory: see BlockOrder
   Combine combine = Combine::none;  // of setp
   uint32_t guard = no_slot;
   uint32_t d = 0, d2 = no_slot, a = 0, b = 0, c = 0, e = 0;  // slots

@@ -157,6 +157,64 @@ void check_states(Warp& warp, const Op& op, uint8_t* states, size_t bytes, int l
   if (kind != AccessKind::read) std::memset(states, written, bytes);
 }
 
+/// Memory with an end, from the place of an access on.
+struct EndOfMemory {
+  std::string name = {};
+  uint64_t at = 0, size = 0;        // of the access, and of the memory
+  uint64_t aligned_size = 0;        // a GPU reads until here
+  const uint8_t* data = nullptr;    // of the access
+  const uint8_t* states = nullptr;  // nullptr: all bytes are written
+};
+
+/// Compilers widen loads: of three elements at the end of a memory they load four, and a GPU reads what follows. The
+/// bytes of such a load, with zeros beyond the end, which count as unwritten; nullptr if it ends beyond `aligned_size`.
+uint8_t* widened(Warp& warp, const Op& op, int lane, size_t bytes, const EndOfMemory& memory) {
+  if (memory.at >= memory.size || memory.aligned_size - memory.at < bytes) return nullptr;
+  Cta& cta = *warp.cta;
+  const auto inside = static_cast<size_t>(memory.size - memory.at);
+  warp.widened = {};
+  std::memcpy(warp.widened.data(), memory.data, inside);
+  if (!cta.launch->checks) return warp.widened.data();
+  std::array<uint8_t, most_access_bytes> states{};
+  if (memory.states) std::copy_n(memory.states, inside, states.begin());
+  else std::fill_n(states.begin(), inside, uint8_t{written});
+  const std::string where = fmt::format("byte {} of {}, which has {} bytes", memory.size, memory.name, memory.size);
+  note_unwritten(warp, op, lane, std::span(states).first(bytes), where);
+  std::optional<Violation>& warning = cta.cluster->warnings.widened_read;
+  if (!warning)
+    warning = Violation{
+        .code = ViolationCode::out_of_bounds,
+        .field = fmt::format("{}, {}, {}", print_block(cta), print_thread(cta, warp.index, lane),
+                             line_of(cta, op.instruction)),
+        .seen = fmt::format("{} bytes from byte {} of {}, which has {}", bytes, memory.at, memory.name, memory.size),
+        .expected = "an access within the memory",
+        .fix = fmt::format("a GPU reads the bytes behind it, up to byte {}", memory.aligned_size),
+        .severity = Severity::warning};
+  return warp.widened.data();
+}
+
+/// Such a load in a block's shared memory, which GPUs give in units of 128 bytes.
+uint8_t* widened_shared_load(Warp& warp, Cta& cta, const Op& op, int lane, size_t at, size_t bytes) {
+  constexpr int64_t unit = 128;
+  const size_t size = cta.shared.size();
+  if (at < shared_begin || at >= size || at + bytes > static_cast<size_t>(round_up(static_cast<int64_t>(size), unit)))
+    return nullptr;
+  if (cta.launch->checks) {
+    for (size_t i = at; i < size; ++i) {
+      if (cta.shared_states[i] == in_flight)
+        fault_of_state(in_flight, lane, fmt::format("byte {} of shared memory", i - shared_begin));
+    }
+    note_use(warp, cta, op, lane, at, size - at, AccessKind::read, nullptr);
+  }
+  return widened(warp, op, lane, bytes,
+                 {.name = "shared memory",
+                  .at = at - shared_begin,
+                  .size = size - shared_begin,
+                  .aligned_size = static_cast<uint64_t>(round_up(static_cast<int64_t>(size), unit)) - shared_begin,
+                  .data = cta.shared.data() + at,
+                  .states = cta.launch->checks ? cta.shared_states.data() + at : nullptr});
+}
+
 uint8_t* in_shared(Warp& warp, const Op& op, int lane, uint64_t address, int bytes, AccessKind kind,
                    const uint8_t* data) {
   const uint64_t rank = address >> shared_rank_bits;
@@ -174,6 +232,9 @@ uint8_t* in_shared(Warp& warp, const Op& op, int lane, uint64_t address, int byt
           "a block that is still running", "use barrier.cluster before the block ends");
   }
   if (at < shared_begin || !holds(size, at, static_cast<uint64_t>(bytes))) {
+    if (kind == AccessKind::read && warp.takes_unwritten) {
+      if (uint8_t* const load = widened_shared_load(warp, cta, op, lane, at, static_cast<size_t>(bytes))) return load;
+    }
     fault(ViolationCode::out_of_bounds, lane,
           fmt::format("{} bytes at {} of shared memory", bytes, static_cast<int64_t>(at - shared_begin)),
           fmt::format("an address below {}", size - shared_begin),
@@ -228,48 +289,36 @@ bool differ(const uint8_t* x, const uint8_t* y, size_t bytes) {
   Cluster& cluster = *warp.cta->cluster;
   if (cluster.warnings.block_race) return;
   const bool of_clusters = cluster.ctas.size() > 1;
-  cluster.warnings.block_race =
-      Violation{.code = ViolationCode::undefined_by_ptx,
-                .field = region.name,
-                .seen = fmt::format("{} that use the same bytes, and one writes: {}",
-                                    of_clusters ? "clusters" : "blocks", line_of(*warp.cta, op.instruction)),
-                .expected = "memory that only one of them writes and no other reads, or atomics",
-                .fix = "their order decides the bits, here and on a GPU",
-                .severity = Severity::warning};
+  cluster.warnings.block_race = Violation{
+      .code = ViolationCode::undefined_by_ptx,
+      .field = region.name,
+      .seen = fmt::format("{} that use the same bytes, and one writes: {}", of_clusters ? "clusters" : "blocks",
+                          line_of(*warp.cta, op.instruction)),
+      .expected = region.uses->order() ? "a barrier of the grid or an atomic of each block between the accesses"
+                                       : "memory that only one of them writes and no other reads, or atomics",
+      .fix = "their order decides the bits, here and on a GPU",
+      .severity = Severity::warning};
 }
 
-/// Compilers widen loads: of three elements at the end of an allocation they load four. cudaMalloc aligns allocations
-/// to 256 bytes, so that a GPU reads what follows. The bytes of such a load, with zeros beyond the end, which count as
-/// unwritten; nullptr for one that does not begin in an allocation, or ends beyond its aligned end.
+/// The same in global memory: cudaMalloc aligns allocations to 256 bytes. nullptr for a load that does not begin in an
+/// allocation, or ends beyond its aligned end.
 uint8_t* widened_load(Warp& warp, const Op& op, int lane, uint64_t address, size_t bytes) {
-  constexpr uint64_t alignment = 256;
+  constexpr int64_t alignment = 256;
   Cta& cta = *warp.cta;
   const GlobalRegion* const region = region_of(cta, address, 1);
-  if (!region) return nullptr;
-  const uint64_t end = region->begin + region->size, aligned_end = (end + alignment - 1) / alignment * alignment;
-  if (aligned_end - address < bytes || region_of(cta, address + bytes - 1, 1)) return nullptr;
+  if (!region || region_of(cta, address + bytes - 1, 1)) return nullptr;
   const uint64_t at = address - region->begin;
-  const auto inside = static_cast<size_t>(end - address);
-  warp.widened = {};
-  std::memcpy(warp.widened.data(), region->data + at, inside);
+  const auto inside = static_cast<size_t>(region->size - at);
   if (region->uses) note_block_use(warp, op, *region, at, inside, false, false);
-  if (!cta.launch->checks) return warp.widened.data();
-  std::array<uint8_t, most_access_bytes> states{};
-  if (region->states) std::copy_n(region->states + at, inside, states.begin());
-  else std::fill_n(states.begin(), inside, uint8_t{written});
-  const std::string where = fmt::format("byte {} of {}, which has {} bytes", region->size, region->name, region->size);
-  note_unwritten(warp, op, lane, std::span(states).first(bytes), where);
-  std::optional<Violation>& warning = cta.cluster->warnings.widened_read;
-  if (!warning)
-    warning = Violation{
-        .code = ViolationCode::out_of_bounds,
-        .field = fmt::format("{}, {}, {}", print_block(cta), print_thread(cta, warp.index, lane),
-                             line_of(cta, op.instruction)),
-        .seen = fmt::format("{} bytes from byte {} of {}, which has {}", bytes, at, region->name, region->size),
-        .expected = "an access within the allocation",
-        .fix = "a GPU reads the bytes behind it, up to the next multiple of 256",
-        .severity = Severity::warning};
-  return warp.widened.data();
+  return widened(
+      warp, op, lane, bytes,
+      {.name = region->name,
+       .at = at,
+       .size = region->size,
+       .aligned_size = static_cast<uint64_t>(round_up(static_cast<int64_t>(region->begin + region->size), alignment)) -
+                       region->begin,
+       .data = region->data + at,
+       .states = region->states ? region->states + at : nullptr});
 }
 
 uint8_t* in_global(Warp& warp, const Op& op, int lane, uint64_t address, int bytes, AccessKind kind,
@@ -387,6 +436,7 @@ const GlobalRegion* region_of(Cta& cta, uint64_t address, uint64_t bytes) {
 void note_block_use(Warp& warp, const Op& op, const GlobalRegion& region, size_t at, size_t bytes, bool is_write,
                     bool changes) {
   Cluster& cluster = *warp.cta->cluster;
+  if (op.orders_blocks && region.uses->order()) return region.uses->order()->meet(cluster.index);
   if (!cluster.warnings.block_race && region.uses->note(cluster.index, at, bytes, is_write, changes))
     warn_of_blocks(warp, op, region);
 }

@@ -386,8 +386,11 @@ void decode_bulk_copy(Decoder& decoder, const PtxInstruction& instruction, Words
   }
   bulk_details.is_im2col = is_tensor && words.take_one({Word::im2col, Word::im2col_no_offs}) != Word::none;
   if (bulk_details.is_im2col && rank < 3) decoder.refuse("of less than 3 dimensions");
+  // PTX ISA 5.5.5. The driver API calls a map's bytes opaque, and drivers make these maps for Blackwell alone.
   if (is_tensor && words.take_one({Word::im2col_w, Word::im2col_w_128}) != Word::none)
-    decoder.refuse("im2col::w: no GPU here runs it", "copies in mode .im2col run");
+    decoder.refuse("no GPU was measured",
+                   "the place of halo pixels in shared memory and the bytes of cuTensorMapEncodeIm2colWide's maps are "
+                   "not known; copies in mode .im2col run");
   bulk_details.of_rows = words.take_one({Word::tile_gather4, Word::tile_scatter4}) != Word::none;
   if (!bulk_details.of_rows) words.take(Word::tile);
   if (words.take(Word::reduce)) {
@@ -460,6 +463,7 @@ void decode_bulk_copy(Decoder& decoder, const PtxInstruction& instruction, Words
   const auto* details = decoder.keep(std::move(bulk_details));
   Op& op = decoder.emit(is_tensor ? run_tensor_copy : run_bulk_copy);
   op.details = details;
+  op.orders_blocks = details->reduction.has_value();
   op.c = c;
 }
 

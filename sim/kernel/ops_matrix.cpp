@@ -30,12 +30,18 @@ struct MatrixMoveDetails {
   LdMatrix move = {};
   std::vector<uint32_t> slots = {};
   Address address = {};
-  /// For register r of lane t, element h: the byte in its row, and the lane that supplies the row's address.
+  /// For register r of lane t, element e: the byte in its row, unpacked, and the lane that supplies the row's address.
   struct Place {
     int address_lane, byte;
   };
-  std::vector<Place> places = {};  // (register * 32 + lane) * 2 + half
+  std::vector<Place> places = {};  // (register * 32 + lane) * elements() + element
+  size_t elements() const { return static_cast<size_t>(32 / move.element_bits()); }  // of a register
+  int rows() const { return move.count * move.rows(); }
+  const Place* places_of(size_t reg, int lane) const {
+    return &places[(reg * lanes + static_cast<size_t>(lane)) * elements()];
+  }
 };
+constexpr int row_bytes = 16;
 
 /// Exchanges rows and columns of 8 x 8 halves.
 void transpose(uint8_t* matrix) {
@@ -56,11 +62,12 @@ void transpose(uint8_t* matrix) {
   for (size_t i = 0; i < 8; ++i) bitmma::store(rows[i], matrix + 16 * i);
 }
 
-/// The bytes of a row of shared memory that nothing wrote.
+/// The bytes of a row of shared memory that nothing wrote: all of one that ends behind the block's memory.
 uint32_t unwritten_bytes(const Warp& warp, const uint8_t* row, int bytes) {
   const Cta* const owner = owner_of(*warp.cta->cluster, row);
+  if (!owner) return static_cast<uint32_t>(low_mask(bytes));
   uint32_t unwritten_ones = 0;
-  for (int i = 0; owner && i < bytes; ++i)
+  for (int i = 0; i < bytes; ++i)
     unwritten_ones |=
         uint32_t{bits_of_state(owner->shared_states[static_cast<size_t>(row - owner->shared.data() + i)]) != 0} << i;
   return unwritten_ones;
@@ -76,102 +83,47 @@ void mark_matrices(Warp& warp, const Op& op, const BitsOf& bits_of) {
   }
 }
 
-void move_matrices(Warp& warp, const Op& op, Mask mask) {
+void load_matrices(Warp& warp, const Op& op, Mask mask) {
   const auto& details = *static_cast<const MatrixMoveDetails*>(op.details);
   if (mask != all_lanes) fault_of_lanes(warp, mask);
-  const int rows = 8 * details.move.count;
-  const auto with_rows = static_cast<Mask>(low_mask(rows));
+  const int rows = details.rows();
   MatrixRows data;
-  if (!details.move.store) {
-    std::array<uint32_t, lanes> unwritten_of_row{};  // bytes
-    if (!read_rows(warp, op, with_rows, details.address, data)) {
-      warp.takes_unwritten = warp.cta->launch->checks;
-      for (int lane = 0; lane < rows; ++lane) {
-        const uint8_t* const row = locate(warp, op, lane, details.address, 16, AccessKind::read);
-        std::memcpy(data[static_cast<size_t>(lane)].data(), row, 16);
-        if (warp.unwritten) unwritten_of_row[static_cast<size_t>(lane)] = unwritten_bytes(warp, row, 16);
-      }
-      warp.takes_unwritten = false;
+  std::array<uint32_t, lanes> unwritten_of_row{};  // bytes
+  if (!read_rows(warp, op, static_cast<Mask>(low_mask(rows)), details.address, data)) {
+    warp.takes_unwritten = warp.cta->launch->checks;
+    for (int lane = 0; lane < rows; ++lane) {
+      const uint8_t* const row = locate(warp, op, lane, details.address, row_bytes, AccessKind::read);
+      std::memcpy(data[static_cast<size_t>(lane)].data(), row, row_bytes);
+      if (warp.unwritten) unwritten_of_row[static_cast<size_t>(lane)] = unwritten_bytes(warp, row, row_bytes);
     }
-    // A register holds a matrix, row by row: lane t has the elements 2 * t and 2 * t + 1. See element_at().
-    constexpr size_t matrix_bytes = 4 * lanes;
-    for (size_t i = 0; i < details.slots.size(); ++i) {
-      uint8_t* const matrix = data[8 * i].data();
-      if (details.move.transposed) transpose(matrix);
-      std::memcpy(warp.lanes_of<uint32_t>(details.slots[i]), matrix, matrix_bytes);
+    warp.takes_unwritten = false;
+  }
+  // A register holds a matrix, row by row: lane t has the elements 2 * t and 2 * t + 1. See element_at().
+  constexpr size_t matrix_bytes = 4 * lanes;
+  for (size_t i = 0; i < details.slots.size(); ++i) {
+    uint8_t* const matrix = data[8 * i].data();
+    if (details.move.transposed) transpose(matrix);
+    std::memcpy(warp.lanes_of<uint32_t>(details.slots[i]), matrix, matrix_bytes);
+  }
+  if (!warp.unwritten || std::exchange(warp.unwritten->loaded, 0) == 0) return;
+  mark_matrices(warp, op, [&](size_t i, int lane) {
+    uint64_t bits = 0;
+    for (size_t half = 0; half < 2; ++half) {
+      const auto& place = details.places_of(i, lane)[half];
+      const uint32_t bytes = unwritten_of_row[static_cast<size_t>(place.address_lane)] >> place.byte;
+      bits |= ((bytes & 1) * uint64_t{0xFF} | (bytes >> 1 & 1) * uint64_t{0xFF00}) << 16 * half;
     }
-    if (!warp.unwritten || std::exchange(warp.unwritten->loaded, 0) == 0) return;
-    mark_matrices(warp, op, [&](size_t i, int lane) {
-      uint64_t bits = 0;
-      for (size_t half = 0; half < 2; ++half) {
-        const auto& place = details.places[(i * lanes + static_cast<size_t>(lane)) * 2 + half];
-        const uint32_t bytes = unwritten_of_row[static_cast<size_t>(place.address_lane)] >> place.byte;
-        bits |= ((bytes & 1) * uint64_t{0xFF} | (bytes >> 1 & 1) * uint64_t{0xFF00}) << 16 * half;
-      }
-      return bits;
-    });
-    return;
-  }
-  size_t at = 0;
-  for (const uint32_t slot : details.slots) {
-    const auto* words = warp.lanes_of<const uint32_t>(slot);
-    for (int lane = 0; lane < lanes; ++lane) {
-      for (int half = 0; half < 2; ++half, ++at) {
-        const auto bits = static_cast<uint16_t>(words[lane] >> 16 * half);
-        std::memcpy(
-            &data[static_cast<size_t>(details.places[at].address_lane)][static_cast<size_t>(details.places[at].byte)],
-            &bits, 2);
-      }
-    }
-  }
-  uint8_t* row_of[lanes] = {};
-  for (int lane = 0; lane < rows; ++lane)
-    row_of[lane] =
-        locate(warp, op, lane, details.address, 16, AccessKind::write, data[static_cast<size_t>(lane)].data());
-  const std::span<uint8_t* const, lanes> places(row_of);
-  write_lanes(warp, op, with_rows, places, data.front().data(), 16, 16);
-  if (!warp.unwritten || warp.unwritten->stored == 0) return;
-  AccessBits stored{};
-  const std::span<const Operand> registers = parts_of(instruction_of(warp, op).operands[1]);
-  for (size_t i = 0; i < details.places.size(); ++i) {  // two of each lane of each register
-    const Operand& reg = registers[i / 2 / lanes];
-    if (reg.kind != Kind::reg) continue;
-    const auto bits =
-        static_cast<uint16_t>(unwritten_bits(warp, reg.reg, static_cast<int>(i / 2 % lanes)) >> 16 * (i % 2));
-    const auto& place = details.places[i];
-    std::memcpy(&stored[static_cast<size_t>(place.address_lane)][static_cast<size_t>(place.byte)], &bits, 2);
-  }
-  write_states(warp, with_rows, places, stored, 16);
+    return bits;
+  });
 }
 
-// --- matrices of bytes, and of 4-bit and 6-bit elements that ldmatrix unpacks into bytes
+/// Bits of an element in memory.
+int bits_in_memory(const LdMatrix& move) { return move.packed_bits == 0 ? move.element_bits() : move.packed_bits; }
 
-/// The elements of a row of 16 bytes in memory.
-enum class Packing : uint8_t { b8, b6x16_p32, b4x16_p64 };
-
-struct ByteMatrixDetails {
-  bool store = false;
-  LdMatrixShape shape = LdMatrixShape::m8n16;
-  Packing packing = Packing::b8;
-  int count = 1;      // matrices
-  int rows = 8;       // of a matrix in memory, each of 16 elements
-  int registers = 1;  // of a matrix
-  std::vector<uint32_t> slots = {};
-  Address address = {};
-};
-
-constexpr int row_elements = 16;
-
-constexpr int bits_of(Packing packing) { return packing == Packing::b8 ? 8 : packing == Packing::b6x16_p32 ? 6 : 4; }
-
-bool has_byte_matrices(Target target) {
-  return (target_sets::tcgen05 | target_sets::consumer_blackwell).contains(target);
-}
-
-std::array<uint8_t, row_elements> unpacked(Packing packing, const uint8_t* row) {
-  std::array<uint8_t, row_elements> elements;
-  const int bits = bits_of(packing);
-  for (int i = 0; i < row_elements; ++i) {
+/// A row of 16 elements of 4, 6 or 8 bits, a byte each.
+std::array<uint8_t, row_bytes> unpacked(int bits, const uint8_t* row) {
+  std::array<uint8_t, row_bytes> elements;
+  for (int i = 0; i < row_bytes; ++i) {
     const int at = bits * i;
     uint32_t word = row[at / 8];
     if (at % 8 + bits > 8) word |= uint32_t{row[at / 8 + 1]} << 8;
@@ -180,154 +132,115 @@ std::array<uint8_t, row_elements> unpacked(Packing packing, const uint8_t* row) 
   return elements;
 }
 
-void move_byte_matrices(Warp& warp, const Op& op, Mask mask) {
-  const auto& details = *static_cast<const ByteMatrixDetails*>(op.details);
+void load_byte_matrices(Warp& warp, const Op& op, Mask mask) {
+  const auto& details = *static_cast<const MatrixMoveDetails*>(op.details);
   if (mask != all_lanes) fault_of_lanes(warp, mask);
-  const int rows = details.count * details.rows;
-  std::array<std::array<uint8_t, row_elements>, lanes> memory{};
-  const auto for_each_byte = [&](const auto& body) {
-    for (size_t i = 0; i < details.slots.size(); ++i) {
-      const int matrix = static_cast<int>(i) / details.registers, reg = static_cast<int>(i) % details.registers;
-      auto* const words = warp.lanes_of<uint32_t>(details.slots[i]);
-      for (int lane = 0; lane < lanes; ++lane) {
-        for (int byte = 0; byte < 4; ++byte) {
-          const MatrixPlace place = byte_place(details.shape, lane, reg, byte);
-          body(words[lane], 8 * byte,
-               memory[static_cast<size_t>(matrix * details.rows + place.row)][static_cast<size_t>(place.col)]);
-        }
-      }
-    }
-  };
-  if (details.store) {
-    for_each_byte([](uint32_t word, int shift, uint8_t& element) { element = static_cast<uint8_t>(word >> shift); });
-    std::array<uint8_t*, lanes> places{};
-    for (int lane = 0; lane < rows; ++lane) {
-      const auto i = static_cast<size_t>(lane);
-      places[i] = locate(warp, op, lane, details.address, row_elements, AccessKind::write, memory[i].data());
-    }
-    write_lanes(warp, op, static_cast<Mask>(low_mask(rows)), places, memory.front().data(), row_elements, row_elements);
-    if (!warp.unwritten || warp.unwritten->stored == 0) return;
-    AccessBits stored{};
-    const std::span<const Operand> registers = parts_of(instruction_of(warp, op).operands[1]);
-    for (size_t i = 0; i < registers.size(); ++i) {
-      for (int lane = 0; lane < lanes && registers[i].kind == Kind::reg; ++lane) {
-        for (int byte = 0; byte < 4; ++byte) {
-          const int matrix = static_cast<int>(i) / details.registers;
-          const MatrixPlace place = byte_place(details.shape, lane, static_cast<int>(i) % details.registers, byte);
-          stored[static_cast<size_t>(matrix * details.rows + place.row)][static_cast<size_t>(place.col)] =
-              static_cast<uint8_t>(unwritten_bits(warp, registers[i].reg, lane) >> 8 * byte);
-        }
-      }
-    }
-    write_states(warp, static_cast<Mask>(low_mask(rows)), places, stored, row_elements);
-    return;
-  }
-  warp.takes_unwritten = warp.cta->launch->checks;
-  const int bits = bits_of(details.packing), bytes = row_elements * bits / 8;
+  const int bits = bits_in_memory(details.move), bytes = row_bytes * bits / 8;
+  MatrixRows data;
   std::array<uint32_t, lanes> unwritten_of_row{};  // bytes
-  for (int lane = 0; lane < rows; ++lane) {
+  warp.takes_unwritten = warp.cta->launch->checks;
+  for (int lane = 0; lane < details.rows(); ++lane) {
     const uint64_t address = details.address.of(warp, lane);
-    if (address % row_elements != 0)
+    if (address % row_bytes != 0)
       fault(ViolationCode::misaligned, lane, fmt::format("a row at address {:#x}", address), "a multiple of 16");
     // The padding is not read.
-    std::array<uint8_t, row_elements> row{};
+    std::array<uint8_t, row_bytes> row{};
     for (int at = 0; at < bytes; at += 4) {
       const uint8_t* const from =
           locate(warp, op, lane, details.address.space, address + static_cast<uint64_t>(at), 4, AccessKind::read);
       std::memcpy(&row[static_cast<size_t>(at)], from, 4);
       if (warp.unwritten) unwritten_of_row[static_cast<size_t>(lane)] |= unwritten_bytes(warp, from, 4) << at;
     }
-    memory[static_cast<size_t>(lane)] = unpacked(details.packing, row.data());
+    data[static_cast<size_t>(lane)] = unpacked(bits, row.data());
   }
   warp.takes_unwritten = false;
-  for (const uint32_t slot : details.slots) std::fill_n(warp.lanes_of<uint32_t>(slot), lanes, 0U);
-  for_each_byte([](uint32_t& word, int shift, uint8_t element) { word |= uint32_t{element} << shift; });
+  for (size_t i = 0; i < details.slots.size(); ++i) {
+    auto* const words = warp.lanes_of<uint32_t>(details.slots[i]);
+    for (int lane = 0; lane < lanes; ++lane) {
+      words[lane] = 0;
+      for (size_t byte = 0; byte < details.elements(); ++byte) {
+        const auto& place = details.places_of(i, lane)[byte];
+        words[lane] |= uint32_t{data[static_cast<size_t>(place.address_lane)][static_cast<size_t>(place.byte)]}
+                       << 8 * byte;
+      }
+    }
+  }
   if (!warp.unwritten || std::exchange(warp.unwritten->loaded, 0) == 0) return;
   mark_matrices(warp, op, [&](size_t i, int lane) {
-    const int matrix = static_cast<int>(i) / details.registers, reg = static_cast<int>(i) % details.registers;
     uint64_t all = 0;
-    for (int byte = 0; byte < 4; ++byte) {
-      const MatrixPlace place = byte_place(details.shape, lane, reg, byte);
-      const uint32_t of_row = unwritten_of_row[static_cast<size_t>(matrix * details.rows + place.row)];
-      const int first = bits * place.col / 8, last = (bits * place.col + bits - 1) / 8;
-      if ((of_row >> first & low_mask(last - first + 1)) != 0) all |= uint64_t{0xFF} << 8 * byte;
+    for (size_t byte = 0; byte < details.elements(); ++byte) {
+      const auto& place = details.places_of(i, lane)[byte];
+      const int first = bits * place.byte / 8, last = (bits * place.byte + bits - 1) / 8;
+      if ((unwritten_of_row[static_cast<size_t>(place.address_lane)] >> first & low_mask(last - first + 1)) != 0)
+        all |= uint64_t{0xFF} << 8 * byte;
     }
     return all;
   });
 }
 
-/// The words behind .sync.aligned of the forms with bytes.
-void decode_byte_matrices(Decoder& decoder, const PtxInstruction& instruction, Words& words, Word shape) {
-  if (!has_byte_matrices(decoder.target())) decoder.refuse("on this target; it needs sm_100a or later");
-  ByteMatrixDetails details{.store = words.name() == Word::stmatrix};
-  const Word count = words.take_one({Word::x1, Word::x2, Word::x4});
-  details.count = count == Word::x1 ? 1 : count == Word::x2 ? 2 : count == Word::x4 ? 4 : 0;
-  const bool is_transposed = words.take(Word::trans);
-  const bool is_square = shape == Word::m16n16;
-  if (details.count == 0 || (is_square && details.count == 4)) decoder.refuse("of this number of matrices");
-  // PTX ISA: m8n16 is never transposed, the others always are; m8n16 is unpacked, m16n16 may be.
-  if (is_transposed != (shape != Word::m8n16) || details.store != (shape == Word::m16n8))
-    decoder.refuse("of this shape, with or without .trans");
-  if (!details.store && words.take(Word::b8x16)) {
-    const Word packing = words.take_one({Word::b6x16_p32, Word::b4x16_p64});
-    if (packing == Word::none) decoder.refuse("without .b6x16_p32 or .b4x16_p64");
-    details.packing = packing == Word::b6x16_p32 ? Packing::b6x16_p32 : Packing::b4x16_p64;
-  } else if (shape == Word::m8n16 || !words.take(Word::b8)) {
-    decoder.refuse("of this type");
+/// `Element`: of 16 or 8 bits.
+template <typename Element>
+void store_matrices(Warp& warp, const Op& op, Mask mask) {
+  const auto& details = *static_cast<const MatrixMoveDetails*>(op.details);
+  if (mask != all_lanes) fault_of_lanes(warp, mask);
+  const auto with_rows = static_cast<Mask>(low_mask(details.rows()));
+  // The elements of a word -> their places in rows.
+  const auto scatter = [&](size_t reg, int lane, uint64_t word, auto& to) {
+    const auto* place = details.places_of(reg, lane);
+    for (size_t i = 0; i < 4 / sizeof(Element); ++i, ++place) {
+      const auto bits = static_cast<Element>(word >> 8 * sizeof(Element) * i);
+      std::memcpy(&to[static_cast<size_t>(place->address_lane)][static_cast<size_t>(place->byte)], &bits, sizeof bits);
+    }
+  };
+  MatrixRows data;
+  for (size_t reg = 0; reg < details.slots.size(); ++reg) {
+    const auto* words = warp.lanes_of<const uint32_t>(details.slots[reg]);
+    for (int lane = 0; lane < lanes; ++lane) scatter(reg, lane, words[lane], data);
   }
-  details.shape = is_square              ? LdMatrixShape::m16n16
-                  : shape == Word::m8n16 ? LdMatrixShape::m8n16
-                                         : LdMatrixShape::m16n8;
-  if (is_square) details.rows = 16, details.registers = 2;
-  const Space space = words.take(Word::shared) || words.take(Word::shared_cta) ? Space::shared : Space::generic;
-  decoder.require_operands(instruction, 2, 2);
-  const Operand& data = instruction.operands[details.store ? 1 : 0];
-  if (data.kind != Kind::vector || data.elements.size() != static_cast<size_t>(details.count * details.registers))
-    decoder.refuse("with other operands");
-  details.address = address_of(decoder, instruction.operands[details.store ? 0 : 1], space);
-  for (const Operand& reg : data.elements)
-    details.slots.push_back(details.store ? decoder.read(reg, Type::b32) : decoder.write(reg, Type::b32));
-  const auto* kept = decoder.keep(std::move(details));
-  Op& op = decoder.emit(move_byte_matrices);
-  op.details = kept;
-  op.control = Control::converge;
-  op.e = decoder.constant(all_lanes, 4);
+  uint8_t* row_of[lanes] = {};
+  for (int lane = 0; lane < details.rows(); ++lane)
+    row_of[lane] =
+        locate(warp, op, lane, details.address, row_bytes, AccessKind::write, data[static_cast<size_t>(lane)].data());
+  const std::span<uint8_t* const, lanes> places(row_of);
+  write_lanes(warp, op, with_rows, places, data.front().data(), row_bytes, row_bytes);
+  if (!warp.unwritten || warp.unwritten->stored == 0) return;
+  AccessBits stored{};
+  const std::span<const Operand> registers = parts_of(instruction_of(warp, op).operands[1]);
+  for (size_t reg = 0; reg < registers.size(); ++reg) {
+    for (int lane = 0; lane < lanes && registers[reg].kind == Kind::reg; ++lane)
+      scatter(reg, lane, unwritten_bits(warp, registers[reg].reg, lane), stored);
+  }
+  write_states(warp, with_rows, places, stored, row_bytes);
 }
 
 void decode_matrix_move(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
-  MatrixMoveDetails matrix_move_details;
-  matrix_move_details.move.store = words.name() == Word::stmatrix;
-  if (!words.take(Word::sync) || !words.take(Word::aligned)) decoder.refuse("without .sync.aligned");
-  if (const Word shape = words.take_one({Word::m8n16, Word::m16n8, Word::m16n16}); shape != Word::none)
-    return decode_byte_matrices(decoder, instruction, words, shape);
-  if (!words.take(Word::m8n8)) decoder.refuse("of another shape than m8n8, m8n16, m16n8 and m16n16");
-  const Word count = words.take_one({Word::x1, Word::x2, Word::x4});
-  if (count == Word::none || !words.take(Word::b16)) decoder.refuse("of another type than .b16");
-  matrix_move_details.move.count = count == Word::x1 ? 1 : count == Word::x2 ? 2 : 4;
-  matrix_move_details.move.transposed = words.take(Word::trans);
-  const Space space = words.take(Word::shared) || words.take(Word::shared_cta) ? Space::shared : Space::generic;
+  MatrixMoveDetails details{.move = parse_ldmatrix(instruction.opcode)};
+  const LdMatrix& move = details.move;
+  const bool has_bytes = move.shape != LdMatrixShape::m8n8;
+  if (has_bytes && !(target_sets::tcgen05 | target_sets::consumer_blackwell).contains(decoder.target()))
+    decoder.refuse("on this target; it needs sm_100a or later");
+  const Space space = words.take_one({Word::shared, Word::shared_cta}) == Word::none ? Space::generic : Space::shared;
+  words.take_all();
   decoder.require_operands(instruction, 2, 2);
-  const Operand& address = instruction.operands[matrix_move_details.move.store ? 0 : 1];
-  const Operand& data = instruction.operands[matrix_move_details.move.store ? 1 : 0];
-  if (data.kind != Kind::vector || data.elements.size() != static_cast<size_t>(matrix_move_details.move.count))
-    decoder.refuse("with other operands");
-  matrix_move_details.address = address_of(decoder, address, space);
+  const Operand& data = instruction.operands[move.store ? 1 : 0];
+  if (data.kind != Kind::vector || std::ssize(data.elements) != move.registers()) decoder.refuse("with other operands");
+  details.address = address_of(decoder, instruction.operands[move.store ? 0 : 1], space);
   for (const Operand& reg : data.elements)
-    matrix_move_details.slots.push_back(matrix_move_details.move.store ? decoder.read(reg, Type::b32)
-                                                                       : decoder.write(reg, Type::b32));
-  for (int reg = 0; reg < matrix_move_details.move.count; ++reg) {
+    details.slots.push_back(move.store ? decoder.read(reg, Type::b32) : decoder.write(reg, Type::b32));
+  for (int reg = 0; reg < move.registers(); ++reg) {
     for (int lane = 0; lane < lanes; ++lane) {
-      for (int half = 0; half < 2; ++half) {
-        const LdMatrixElement element = element_at(matrix_move_details.move, lane, reg, 16 * half);
+      for (int bit = 0; bit < 32; bit += move.element_bits()) {
+        const LdMatrixElement element = element_at(move, lane, reg, bit);
         // With .trans a row in memory is a column of the matrix.
-        matrix_move_details.places.push_back(
-            {address_thread(matrix_move_details.move, element.matrix, element.row), 2 * element.col});
+        details.places.push_back(
+            {address_thread(move, element.matrix, element.row), element.col * move.element_bits() / 8});
       }
     }
   }
-  const auto* details = decoder.keep(std::move(matrix_move_details));
-  Op& op = decoder.emit(move_matrices);
-  op.details = details;
+  Op& op = decoder.emit(move.store  ? (has_bytes ? store_matrices<uint8_t> : store_matrices<uint16_t>)
+                        : has_bytes ? load_byte_matrices
+                                    : load_matrices);
+  op.details = decoder.keep(std::move(details));
   op.control = Control::converge;
   op.e = decoder.constant(all_lanes, 4);
 }

@@ -148,8 +148,9 @@ void decode_access(Decoder& decoder, const PtxInstruction& instruction, Words& w
   const auto* details = decoder.keep(std::move(memory_details));
   Op& op = decoder.emit(is_store ? store_run() : load_run());
   op.details = details;
+  op.orders_blocks = is_ordered && space != Space::shared;
   // A loop that waits for another block reads so.
-  if (!is_store && is_ordered && space != Space::shared) op.control = Control::yield;
+  if (!is_store && op.orders_blocks) op.control = Control::yield;
 }
 
 // --- instructions that change no value here, and fences
@@ -551,6 +552,7 @@ void decode_atomic(Decoder& decoder, const PtxInstruction& instruction, Words& w
   Op& op = decoder.emit(run_atomic);
   op.details = details;
   op.c = c;
+  op.orders_blocks = space != Space::shared;
   if (yields) op.control = Control::yield;
 }
 

@@ -2,6 +2,7 @@
 // Which bytes of global memory several blocks use.
 #include "kernel/block_uses.hpp"
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <span>
@@ -47,4 +48,60 @@ TEST_CASE("conflicts between blocks are those of each byte by itself, whatever t
     ++(conflicts ? conflicting : free_of_conflict);
   }
   CHECK((conflicting > 10'000 && free_of_conflict > 10'000));
+}
+
+TEST_CASE(
+    "blocks that meet have no conflict, by clocks of all blocks; others have, but for earlier ones of several "
+    "readers") {
+  using Clock = std::array<int, 4>;  // of each block: what is known of it
+  struct Use {
+    int block = -1, time = 0;
+    bool changed = false;
+  };
+  constexpr size_t bytes = 24;
+  RandomStream random(6, 1);
+  int conflicting = 0, free_of_conflict = 0, ordered = 0;
+  for (int round = 0; round < 40'000; ++round) {
+    kernel::BlockOrder order(4);
+    kernel::BlockUses uses(bytes, &order);
+    std::array<Clock, 4> clocks{};  // of each block; its own is the number of its atomics
+    Clock meeting{};                // of the place of the atomics
+    std::array<Use, bytes> writers{}, readers{};
+    for (auto& clock : clocks) clock.fill(-1);
+    meeting.fill(-1);
+    for (size_t i = 0; i < 4; ++i) clocks[i][i] = 0;
+    for (bool conflicts = false; !conflicts;) {
+      const auto block = static_cast<size_t>(random.between(0, 3));
+      Clock& own = clocks[block];
+      if (random.one_in(3)) {
+        order.meet(block);
+        for (size_t i = 0; i < 4; ++i) meeting[i] = own[i] = std::max(meeting[i], own[i]);
+        ++own[block];
+        continue;
+      }
+      if (random.one_in(60)) break;
+      const auto size = static_cast<size_t>(1 << random.between(0, 3));
+      const size_t at = size * static_cast<size_t>(random.between(0, static_cast<int>(bytes / size) - 1));
+      const bool is_write = random.between(0, 1) == 1, changes = is_write && random.between(0, 1) == 1;
+      const auto is_known = [&](const Use& use) {
+        if (use.block < 0 || use.block == static_cast<int>(block)) return true;
+        const bool known = use.time <= own[static_cast<size_t>(use.block)];
+        ordered += known ? 1 : 0;
+        return known;
+      };
+      for (size_t i = at; i < at + size; ++i) {
+        const Use use{.block = static_cast<int>(block), .time = own[block], .changed = changes};
+        if (!is_write) {
+          conflicts |= writers[i].changed && !is_known(writers[i]);
+          readers[i] = use;
+        } else {
+          conflicts |= changes && (!is_known(writers[i]) || !is_known(readers[i]));
+          if (changes || writers[i].block < 0) writers[i] = use;
+        }
+      }
+      REQUIRE(uses.note(block, at, size, is_write, changes) == conflicts);
+      ++(conflicts ? conflicting : free_of_conflict);
+    }
+  }
+  CHECK((conflicting > 10'000 && free_of_conflict > 10'000 && ordered > 10'000));
 }

@@ -116,11 +116,17 @@ TEST_CASE("stmatrix.m16n8.trans stores two rows of two columns of bytes of each 
 }
 
 TEST_CASE("matrices of bytes have the forms that PTX has, from sm_100a on") {
-  const auto refuses = [](std::string_view statement, std::string_view target) {
-    CHECK_THROWS_MATCHES(PtxEntry(module_of(statement, target)), Error,
-                         test::refused(ViolationCode::unsupported_ptx, "PTX line 23"));
+  CHECK_THROWS_MATCHES(
+      PtxEntry(module_of("ldmatrix.sync.aligned.m16n16.x1.trans.shared.b8 {%r10, %r11}, [%r6];", "sm_90a")), Error,
+      test::refused(ViolationCode::unsupported_ptx, "PTX line 23"));
+  const auto refuses = [](const std::string& statement, std::string_view target) {
+    const std::string opcode = statement.substr(0, statement.find(' '));
+    const bool is_type = opcode.ends_with("m8n16.x1.shared.b8x16");
+    CHECK_THROWS_MATCHES(
+        PtxEntry(module_of(statement, target)), Error,
+        test::refused(ViolationCode::contradiction,
+                      fmt::format("PTX line 23: {}: {}", opcode, is_type ? "type" : "shape, .trans, .num, type")));
   };
-  refuses("ldmatrix.sync.aligned.m16n16.x1.trans.shared.b8 {%r10, %r11}, [%r6];", "sm_90a");
   refuses("ldmatrix.sync.aligned.m16n16.x4.trans.shared.b8 {%r10, %r11, %r12, %r13}, [%r6];", "sm_100a");
   refuses("ldmatrix.sync.aligned.m16n16.x1.shared.b8 {%r10, %r11}, [%r6];", "sm_120a");
   refuses("ldmatrix.sync.aligned.m8n16.x1.shared.b8 {%r10}, [%r6];", "sm_100a");

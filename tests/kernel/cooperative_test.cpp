@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Cooperative launches: blocks that wait for each other, and what becomes of them in other launches. The kernels are
 // data/kernels/cooperative.cu.
+#include <fmt/format.h>
+
 #include <cstring>
 #include <numeric>
+#include <string>
 
 #include "bitmma/kernel/memory.hpp"
 #include "run_kernel.hpp"
@@ -56,32 +59,39 @@ TEST_CASE("the blocks of a cooperative launch meet at this_grid().sync()") {
 TEST_CASE("the same blocks arrive, work and wait; those of clusters meet in the grid too") {
   for (const int64_t blocks : {1, 2, 132, 300}) {
     std::vector<uint32_t> words(2 * static_cast<size_t>(blocks));
-    (void)launch(kernel_named("ring"),
-                 {.grid = {blocks, 1, 1}, .block = {64, 1, 1}, .cooperative = true, .arguments = {memory(words)}});
+    const auto report =
+        launch(kernel_named("ring"),
+               {.grid = {blocks, 1, 1}, .block = {64, 1, 1}, .cooperative = true, .arguments = {memory(words)}});
+    CHECK(report.warnings.empty());
     CHECK(words == next_blocks(static_cast<uint32_t>(blocks), 1000));
   }
   std::vector<uint32_t> words(12);
-  (void)launch(kernel_named("pairs"), {.grid = {6, 1, 1}, .cooperative = true, .arguments = {memory(words)}});
+  const auto report =
+      launch(kernel_named("pairs"), {.grid = {6, 1, 1}, .cooperative = true, .arguments = {memory(words)}});
+  CHECK(report.warnings.empty());
   CHECK(words == std::vector<uint32_t>{101, 100, 103, 102, 105, 104, 100, 103, 102, 105, 104, 101});
 }
 
 TEST_CASE("blocks of a cooperative launch meet at a barrier of their own, and wait for a block that comes later") {
   std::vector<uint32_t> bar(1), words(40), flags(20), chained(20), expected(20);
-  (void)launch(
-      kernel_named("counted"),
-      {.grid = {20, 1, 1}, .block = {64, 1, 1}, .cooperative = true, .arguments = {memory(bar), memory(words)}});
+  const auto counted =
+      launch(kernel_named("counted"),
+             {.grid = {20, 1, 1}, .block = {64, 1, 1}, .cooperative = true, .arguments = {memory(bar), memory(words)}});
+  CHECK(counted.warnings.empty());
   CHECK(words == next_blocks(20, 0));
-  (void)launch(kernel_named("chain"),
-               {.grid = {20, 1, 1}, .cooperative = true, .arguments = {memory(flags), memory(chained)}});
+  const auto chain = launch(kernel_named("chain"),
+                            {.grid = {20, 1, 1}, .cooperative = true, .arguments = {memory(flags), memory(chained)}});
+  CHECK(chain.warnings.empty());
   for (uint32_t i = 0; i < 20; ++i) expected[i] = 26 - i;
   CHECK(chained == expected);
 }
 
 TEST_CASE("lanes of several blocks take a lock in turn before the grid meets") {
   std::vector<uint32_t> lock(1), words(5);
-  (void)launch(
-      kernel_named("locks"),
-      {.grid = {4, 1, 1}, .block = {64, 1, 1}, .cooperative = true, .arguments = {memory(lock), memory(words)}});
+  const auto report =
+      launch(kernel_named("locks"),
+             {.grid = {4, 1, 1}, .block = {64, 1, 1}, .cooperative = true, .arguments = {memory(lock), memory(words)}});
+  CHECK(report.warnings.empty());
   CHECK(words == std::vector<uint32_t>(5, 256));
 }
 
@@ -143,6 +153,68 @@ TEST_CASE("blocks of a cooperative launch that all wait are a fault") {
   const auto violation = fault_of(PtxEntry(waiting), {.cooperative = true, .arguments = {memory(word)}});
   REQUIRE(violation);
   CHECK(violation->code == ViolationCode::deadlock);
+}
+
+namespace {
+
+/// The place of the race that a cooperative launch of 4 blocks warns of. p has 16 words. A block has its number in %r1
+/// and the next block's in %r2, %rd2 and %rd3 are its own word behind the first four and the next block's, and thread 0
+/// alone has %p1.
+std::string race_of(std::string_view body) {
+  std::vector<uint32_t> words(16);
+  const auto report = launch(
+      PtxEntry(test::module_of(
+          "mov.u32 %r1, %ctaid.x;\nadd.u32 %r2, %r1, 1;\nand.b32 %r2, %r2, 3;\nmul.wide.u32 %rd2, %r1, 4;\n"
+          "mul.wide.u32 %rd3, %r2, 4;\nadd.u64 %rd2, %rd2, %rd1;\nadd.u64 %rd3, %rd3, %rd1;\nmov.u32 %r9, %tid.x;\n"
+          "setp.eq.u32 %p1, %r9, 0;\n" +
+          std::string(body))),
+      {.grid = {4, 1, 1}, .block = {64, 1, 1}, .cooperative = true, .arguments = {memory(words)}});
+  if (report.warnings.empty()) return "";
+  REQUIRE(report.warnings.size() == 1);
+  CHECK(report.warnings[0].severity == Severity::warning);
+  return report.warnings[0].seen;
+}
+
+/// All blocks meet, for the time `arrivals`; p[0] counts them, and each reads it in that order.
+std::string meet(int arrivals, const std::string& order) {
+  return fmt::format(
+      "bar.sync 0;\n@!%p1 bra MET{0};\n{1}\nred.relaxed.gpu.global.add.u32 [%rd1], 1;\nWAIT{0}: "
+      "ld.{2}.global.u32 %r8, [%rd1];\nsetp.lt.u32 %p2, %r8, {3};\n@%p2 bra WAIT{0};\n{1}\nMET{0}: bar.sync 0;\n",
+      arrivals, order == "volatile" ? "membar.gl;" : "fence.acq_rel.gpu;", order, 4 * arrivals);
+}
+
+}  // namespace
+
+TEST_CASE("blocks of a cooperative launch that write different values to one word are warned of") {
+  CHECK(race_of("st.global.u32 [%rd1+60], %r1;").find("st.global.u32 [%rd1+60], %r1") != std::string::npos);
+  CHECK(race_of("st.global.u32 [%rd1+60], 7;").empty());
+  CHECK(race_of("@%p1 st.global.u32 [%rd2+16], 7;").empty());
+  // Bytes of one word.
+  CHECK(race_of("mov.u32 %r3, 5;\nsub.u64 %rd4, %rd2, %rd1;\nshr.u64 %rd4, %rd4, 2;\nadd.u64 %rd4, %rd4, "
+                "%rd1;\n@%p1 st.global.u8 [%rd4+60], %r3;")
+            .empty());
+}
+
+TEST_CASE("a barrier of the grid orders the accesses of its blocks, and of no later phase") {
+  for (const std::string order : {"volatile", "relaxed.gpu", "acquire.gpu"}) {
+    CAPTURE(order);
+    const std::string write = "@%p1 st.global.u32 [%rd2+16], %r2;\n", read = "@%p1 ld.global.u32 %r3, [%rd3+16];\n";
+    CHECK(race_of(write + meet(1, order) + read).empty());
+    CHECK(!race_of(write + read).empty());
+    CHECK(!race_of(meet(1, order) + write + read).empty());
+    CHECK(race_of(write + meet(1, order) + read + meet(2, order) + "@%p1 st.global.u32 [%rd2+16], 9;").empty());
+    CHECK(!race_of(write + meet(1, order) + read + "@%p1 st.global.u32 [%rd2+16], 9;").empty());
+  }
+}
+
+TEST_CASE("a flag orders what one block wrote before it and another reads behind it") {
+  const std::string others = "@!%p1 bra END;\nsetp.ne.u32 %p3, %r1, 0;\n@%p3 bra READ;\n",
+                    read =
+                        "bra END;\nREAD: setp.ne.u32 %p3, %r1, 2;\n@%p3 bra END;\nWAIT: ld.acquire.gpu.u32 %r3, "
+                        "[%rd1];\nsetp.eq.u32 %p2, %r3, 0;\n@%p2 bra WAIT;\nld.global.u32 %r4, [%rd1+8];\nEND:";
+  const std::string write = "st.global.u32 [%rd1+8], 3;\n", flag = "st.release.gpu.global.u32 [%rd1], 1;\n";
+  CHECK(race_of(others + write + flag + read).empty());
+  CHECK(race_of(others + flag + write + read).find("[%rd1+8]") != std::string::npos);
 }
 
 TEST_CASE("a loop that ends after many turns is no deadlock: a counter, a clock, a word of memory") {

@@ -106,6 +106,9 @@ TEST_CASE("four rows belong to two dimensions from sm_100 on, and pixels of im2c
   refuses(
       "cp.async.bulk.tensor.3d.shared::cta.global.im2col::w.mbarrier::complete_tx::bytes [%r2], [%rd1, {1, 2, 3}], "
       "[%r3], {1, 2};");
+  refuses(
+      "cp.async.bulk.tensor.3d.shared::cta.global.im2col::w::128.mbarrier::complete_tx::bytes [%r2], "
+      "[%rd1, {1, 2, 3}], [%r3], {1, 2};");
   refuses("cp.async.bulk.tensor.2d.global.shared::cta.im2col_no_offs.bulk_group [%rd1, {1, 2}], [%r2];");
 }
 

@@ -175,6 +175,32 @@ TEST_CASE("a load that begins in an allocation may end behind it, within 256 byt
         ViolationCode::out_of_bounds);
 }
 
+TEST_CASE("a load that begins in shared memory may end behind it, within 128 bytes, if nothing depends on the rest") {
+  const auto run = [](std::string_view use, int64_t shared_bytes) {
+    std::vector<uint32_t> words(4);
+    const std::string text = fmt::format(
+        ".version 8.6\n.target sm_90a\n.address_size 64\n.extern .shared .align 16 .b8 s[];\n"
+        ".visible .entry k(.param .u64 p)\n{{\n.reg .b32 %r<9>;\n.reg .b64 %rd<9>;\nld.param.u64 %rd1, [p];\n"
+        "mov.u32 %r5, 7;\nst.shared.u32 [s+16], %r5;\nst.shared.u32 [s+20], %r5;\nst.shared.u32 [s+24], %r5;\n"
+        "{}\nret;\n}}\n",
+        use);
+    const LaunchReport report =
+        launch(PtxEntry(text), {.dynamic_shared_bytes = shared_bytes, .arguments = {memory(words)}});
+    REQUIRE(report.warnings.size() == 1);
+    CHECK(report.warnings[0].code == ViolationCode::out_of_bounds);
+    return words[0];
+  };
+  const std::string load = "ld.shared.v4.u32 {%r1, %r2, %r3, %r4}, [s+16];\n";
+  CHECK(run(load + "st.global.u32 [%rd1], %r3;", 28) == 7);
+  const auto fault = [&](const std::string& body, int64_t bytes) {
+    return test::violation_of([&] { run(body, bytes); }).value().code;
+  };
+  CHECK(fault(load + "st.global.u32 [%rd1], %r4;", 28) == ViolationCode::unwritten_read);
+  CHECK(fault("ld.shared.u32 %r1, [s+28];", 28) == ViolationCode::out_of_bounds);
+  CHECK(fault("ld.shared.v4.u32 {%r1, %r2, %r3, %r4}, [s+128];", 128) == ViolationCode::out_of_bounds);
+  CHECK(fault("st.shared.v4.u32 [s+16], {%r5, %r5, %r5, %r5};", 28) == ViolationCode::out_of_bounds);
+}
+
 TEST_CASE("atomics work on memory that nothing wrote, and what they leave is written as far as they say") {
   // exch writes all; what it returns is unwritten.
   const Padded exchanged("atom.global.exch.b32 %r4, [%rd3], 7;\nst.global.u32 [%rd3+4], %r4;");
