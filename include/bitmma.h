@@ -235,7 +235,7 @@ bitmma_status bitmma_instruction_check(const bitmma_instruction* instruction, co
 typedef int32_t bitmma_evidence;
 enum {
   BITMMA_MEASURED,            // this project compared the instruction with the GPU
-  BITMMA_PUBLISHED_WORDS,     // published result words of this GPU, these types and this K decide the rule
+  BITMMA_PUBLISHED_WORDS,     // published result words of a GPU of this target, these types and this K decide the rule
   BITMMA_MEASURED_BY_OTHERS,  // others state that they measured the rule; their words are not public
   BITMMA_CONSISTENT_WORDS,    // published words agree with the rule, but are too simple to prove it
   BITMMA_PUBLISHED_MODEL,     // a published model, or the PTX ISA, gives the rule

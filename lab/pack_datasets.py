@@ -151,11 +151,11 @@ def datasets():
     products = {
         "nvjet_algo2_e4m3": (
             "nvjet_algo2_e4m3_k1024", WHOLE,
-            "fp8 product of torch._scaled_mm, K = 1024: an f32 sum takes over after every 128 of K"),
+            "fp8 product of torch._scaled_mm, K = 1024, README's picture: an f32 sum takes over after every 128 of K"),
         "nvjet_algo2_e4m3_k4096": (
             "nvjet_algo2_e4m3_k4096", WHOLE, "the same kernel with K = 4096: the fp8 product of the pages on products"),
         "nvjet_fast_e4m3": (
-            "nvjet_fast_e4m3_k2560", WHOLE, "fp8 product with use_fast_accum, K = 2560: the picture of the README"),
+            "nvjet_fast_e4m3_k2560", WHOLE, "fp8 product with use_fast_accum, K = 2560: one chain of wgmma"),
         "nvjet_flat_f16": ("nvjet_flat_f16_k1024", WHOLE, "f16 product, K = 1024: one chain of wgmma"),
         "nvjet_split3_bf16": ("nvjet_split3_bf16_k4096", WHOLE, "bf16 product in three slices of K, K = 4096"),
         "lost_tail_bf16": (

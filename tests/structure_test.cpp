@@ -526,7 +526,10 @@ TEST_CASE(
       {"measured", fmt::format("this project compared {} random outputs; [none differed]"
                                "(docs/evidence.md#what-this-project-measured)",
                                grouped(outputs))},
-      {"results", "agrees with results that others measured"},
+      {"results",
+       "agrees with results that others measured on a GPU of the target "
+       "([which](docs/evidence.md#results-of-others-that-agree): "
+       "for A40 and RTX 30 an A2, for RTX 40 an L40S and an RTX Ada)"},
       {"model", "follows a published model or the PTX ISA"},
       {"assumed", "no source decides it: bitmma's choice"}};
   const auto matrix = evidence_matrix_of(list_of({}));

@@ -281,6 +281,13 @@ function gridView(answer) {
   return element('div', {}, element('pre', {className: 'notes', textContent: notes}), element('div', {className: 'grid'}, element('table', {}, element('thead', {}, head), place)));
 }
 
+/** `explain` of an element: its value and code, then the text, which says how they come about. */
+function explainedView(answer) {
+  const d = answer.out.match(/^D = (0x[0-9a-f]+) \((.*)\)$/m), {row, col} = values.get('compute');
+  const notes = d ? [element('pre', {className: 'notes', textContent: `D[${row}, ${col}] = ${d[2]}, code ${d[1]}`})] : [];
+  return element('div', {}, ...notes, textView(answer));
+}
+
 /** Six digits show which elements are alike; the title has all of them. */
 function shortened(value) {
   const number = Number(value), size = Math.abs(number);
@@ -306,7 +313,7 @@ function evidenceView(answer, args, {instruction}) {
   return element('div', {className: 'rows'}, element('table', {}, element('thead', {}, cells('th', 'GPUs', 'D, A, B', 'Arithmetic', 'Evidence')), element('tbody', {}, ...lines)));
 }
 
-const views = {text: textView, picture: pictureView, grid: gridView, evidence: evidenceView};
+const views = {text: textView, picture: pictureView, grid: gridView, explained: explainedView, evidence: evidenceView};
 
 function answerSection(args, options, result) {
   const refused = result.code === 2;

@@ -116,7 +116,7 @@ export const tabs = [
       const made = await ask(['golden', v.i.trim(), '--cases', '1', ...flags, ...wordsIn(v.more), '-o', file], {title: 'Operands'});
       if (made.code !== 0) return;
       await ask(['simulate', file, '--rows', '64', '--cols', '32'], {title: 'D: click an element', as: 'grid', files: made.files});
-      await ask(['explain', file, '--row', v.row, '--col', v.col], {title: `How D[${v.row}, ${v.col}] comes about`, files: made.files});
+      await ask(['explain', file, '--row', v.row, '--col', v.col], {title: `How D[${v.row}, ${v.col}] comes about`, as: 'explained', files: made.files});
     },
   },
   {
@@ -261,7 +261,7 @@ export const tabs = [
   {
     id: 'command',
     title: 'Command line',
-    intro: 'Any command of the program, over the files of the tab Files and those that commands have written here. This page lacks gpu, ptx, exec and survey.',
+    intro: 'Any command of the program, over the files of the tab Files and those that commands have written here. This page lacks gpu, ptx and exec.',
     takesFiles: true,
     fields: [{name: 'line', label: 'bitmma …', value: "layout --cute 'Swizzle<2,4,3> o ((8,4,2),(8,2)):((1,8,256),(32,512))' --row 9 --col 3", wide: true}],
     async answer(v, ask, files, words) {

@@ -158,7 +158,7 @@ struct Sureness {
 const std::array<Sureness, 4> surenesses{{
     {"measured", "for this project, bit for bit", {Evidence::measured}},
     {"results",
-     "agrees with results that others measured",
+     "agrees with results that others measured on a GPU of the same target",
      {Evidence::published_words, Evidence::measured_by_others, Evidence::consistent_words}},
     {"model", "as a published model or the PTX ISA states", {Evidence::published_model}},
     {"assumed", "because no source decides it", {Evidence::model_choice}},

@@ -19,7 +19,13 @@ constexpr TargetSet v100{Target::sm_70}, volta{Target::sm_70, Target::sm_72}, tu
 constexpr FormatSet integers{s8, u8, s4, u4};
 constexpr FormatSet f32_or_f16{f32, f16};
 
-constexpr std::string_view matlab = "outputs of MATLAB-tensor-core, data/published",
+// A row covers all boards of its targets; a source with several boards names the target of each.
+constexpr std::string_view matlab_v100 = "outputs of a V100, MATLAB-tensor-core, data/published",
+                           matlab_ada = "outputs of an L40S and an RTX Ada, MATLAB-tensor-core, data/published",
+                           matlab_ampere_ada =
+                               "outputs of an A100 (sm_80), an A2 (sm_86), an L40S and an RTX Ada "
+                               "(sm_89), MATLAB-tensor-core, data/published",
+                           matlab_b200 = "outputs of a B200, MATLAB-tensor-core, data/published",
                            b200_words = "NVIDIA B200 words of sf-tensor/tcgen05, data/published/b200_words.txt",
                            rtx_5070_ti = "RTX 5070 Ti words of sass-king, data/published/sm120_words.txt",
                            verity = "danielreuter/verity, data/published/statements.csv",
@@ -41,16 +47,16 @@ constexpr auto evidence_table = std::to_array<EvidenceRow>({
     {.level = measured, .chips = h100_h200, .sparsity = both, .source = "NVIDIA H100 and H200, data/golden/sm_90a/mma_sync"},
 
     // Words that refute F - 1 and F + 1.
-    {.level = published_words, .chips = v100, .a = {f16}, .d = {f32}, .k = {4}, .source = matlab},
-    {.level = published_words, .chips = a100_a2 | ada, .a = {f16}, .d = {f32}, .k = {8}, .source = matlab},
-    {.level = published_words, .chips = a100_a2 | ada, .a = {bf16}, .d = {f32}, .k = {8}, .source = matlab},
-    {.level = published_words, .chips = a100_a2 | ada, .a = {tf32}, .d = {f32}, .k = {4}, .source = matlab},
-    {.level = published_words, .chips = ada, .a = {e4m3}, .b = {e4m3}, .d = f32_or_f16, .k = {32}, .source = matlab},
-    {.level = published_words, .chips = ada, .a = {e5m2}, .b = {e5m2}, .d = f32_or_f16, .k = {32}, .source = matlab},
-    {.level = published_words, .chips = b200, .a = {f16}, .d = {f32}, .k = {16}, .source = matlab},
-    {.level = published_words, .chips = b200, .a = {bf16}, .d = {f32}, .k = {16}, .source = matlab},
+    {.level = published_words, .chips = v100, .a = {f16}, .d = {f32}, .k = {4}, .source = matlab_v100},
+    {.level = published_words, .chips = a100_a2 | ada, .a = {f16}, .d = {f32}, .k = {8}, .source = matlab_ampere_ada},
+    {.level = published_words, .chips = a100_a2 | ada, .a = {bf16}, .d = {f32}, .k = {8}, .source = matlab_ampere_ada},
+    {.level = published_words, .chips = a100_a2 | ada, .a = {tf32}, .d = {f32}, .k = {4}, .source = matlab_ampere_ada},
+    {.level = published_words, .chips = ada, .a = {e4m3}, .b = {e4m3}, .d = f32_or_f16, .k = {32}, .source = matlab_ada},
+    {.level = published_words, .chips = ada, .a = {e5m2}, .b = {e5m2}, .d = f32_or_f16, .k = {32}, .source = matlab_ada},
+    {.level = published_words, .chips = b200, .a = {f16}, .d = {f32}, .k = {16}, .source = matlab_b200},
+    {.level = published_words, .chips = b200, .a = {bf16}, .d = {f32}, .k = {16}, .source = matlab_b200},
 
-    {.level = published_words, .chips = b200, .a = {tf32}, .d = {f32}, .k = {4}, .source = matlab},
+    {.level = published_words, .chips = b200, .a = {tf32}, .d = {f32}, .k = {4}, .source = matlab_b200},
     {.level = published_words, .chips = b200, .family = tcgen05, .kind = kind_f16, .a = {bf16}, .b = {bf16}, .k = {16}, .source = b200_words},
 
     // Blocks of fp4 and scales on a B200 and RTX 50; 8-, 6- and 4-bit types without scales on RTX 50.
@@ -66,11 +72,11 @@ constexpr auto evidence_table = std::to_array<EvidenceRow>({
     {.level = measured_by_others, .chips = rtx_50, .kind = kind_f8f6f4, .a = {e4m3}, .b = {e4m3}, .d = {f32}, .k = {64}, .sparsity = sparse, .source = verity},
 
     // Words that agree with other rules too.
-    {.level = consistent_words, .chips = v100, .a = {f16}, .d = {f16}, .k = {4}, .source = matlab},
-    {.level = consistent_words, .chips = a100_a2 | ada, .a = {f16}, .d = {f16}, .k = {8}, .source = matlab},
-    {.level = consistent_words, .chips = b200, .a = {f16}, .d = {f16}, .k = {16}, .source = matlab},
-    {.level = consistent_words, .chips = b200, .a = {e4m3}, .b = {e4m3}, .d = {f32, f16}, .k = {32}, .source = matlab},
-    {.level = consistent_words, .chips = b200, .a = {e5m2}, .b = {e5m2}, .d = {f32, f16}, .k = {32}, .source = matlab},
+    {.level = consistent_words, .chips = v100, .a = {f16}, .d = {f16}, .k = {4}, .source = matlab_v100},
+    {.level = consistent_words, .chips = a100_a2 | ada, .a = {f16}, .d = {f16}, .k = {8}, .source = matlab_ampere_ada},
+    {.level = consistent_words, .chips = b200, .a = {f16}, .d = {f16}, .k = {16}, .source = matlab_b200},
+    {.level = consistent_words, .chips = b200, .a = {e4m3}, .b = {e4m3}, .d = {f32, f16}, .k = {32}, .source = matlab_b200},
+    {.level = consistent_words, .chips = b200, .a = {e5m2}, .b = {e5m2}, .d = {f32, f16}, .k = {32}, .source = matlab_b200},
     {.level = consistent_words, .chips = b200, .family = tcgen05, .kind = kind_tf32, .k = {8}, .source = b200_words},
     {.level = consistent_words, .chips = b200, .family = tcgen05, .kind = kind_f16, .a = {f16}, .b = {f16}, .d = {f32}, .k = {16}, .source = b200_words},
     {.level = consistent_words, .chips = b200, .family = tcgen05, .kind = kind_f8f6f4, .a = {e4m3}, .b = {e4m3}, .d = {f32}, .k = {32}, .source = b200_words},

@@ -105,6 +105,7 @@ try {
     await page.until("document.querySelectorAll('.grid td button').length === 1024");
     await ask("document.querySelectorAll('.grid tbody tr')[9].querySelectorAll('button')[2].click()");
     assert.match(await shown('How D[9, 2]'), /row 9, col 2/);
+    assert.match(await shown('How D[9, 2]'), /D\[9, 2\] = \S+, code 0x[0-9a-f]+/);
     assert.match(await page.evaluate('location.hash'), /row=9&col=2/);
     await page.until("document.activeElement.ariaPressed === 'true'");
     await page.key('ArrowDown');

@@ -46,16 +46,18 @@ inline constexpr auto evidence_levels = std::to_array<EvidenceInfo>({
      .meaning = "This project compared the instruction with that GPU; the dumps or the survey's report are in data."},
     {.id = Evidence::published_words,
      .name = "published hardware words",
-     .meaning = "Others published result words of this GPU, these types and this K, and the words rule out one "
-                "fraction bit more and one fraction bit less."},
+     .meaning = "Others published result words of a GPU of this target, these types and this K, and the words rule out "
+                "one fraction bit more and one fraction bit less."},
     {.id = Evidence::measured_by_others,
      .name = "measured by others",
-     .meaning = "Others state in public that they measured this rule on this GPU, these types and this K, with the "
-                "number of words and of mismatches; the words themselves are not public."},
+     .meaning =
+         "Others state in public that they measured this rule on a GPU of this target, these types and this K, with "
+         "the number of words and of mismatches; the words themselves are not public."},
     {.id = Evidence::consistent_words,
      .name = "consistent with published words",
-     .meaning = "Published result words of this GPU, these types and this K agree with the rule, but they are too "
-                "simple to decide it; a published model gives the rule."},
+     .meaning =
+         "Published result words of a GPU of this target, these types and this K agree with the rule, but they are "
+         "too simple to decide it; a published model gives the rule."},
     {.id = Evidence::published_model,
      .name = "published model",
      .meaning = "A published model of this architecture, or the PTX ISA, gives the rule for these types and this K."},
