@@ -120,7 +120,7 @@ def library_choice(
 ) -> LibraryChoice:
     """The kernel that a library takes for a product of [M, K] and [K, N], as recorded on the GPU.
 
-    dtype           of A and B: "bf16", "f16", "f32", "e4m3" or a dtype
+    dtype           of A and B: "bf16", "f16", "f32", "tf32" (f32 with allow_tf32), "e4m3" or a dtype
     target          "H100" or "H200": the choice depends on the board, not only on sm_90a
     library         "cublas 13.1": that of PyTorch 2.11, with PyTorch's workspace
     layout          of A and of B: "n" has contiguous rows, "t" contiguous columns. "nt" is torch.nn.functional.linear
@@ -143,6 +143,7 @@ def library_choice(
     if scales is not None and (not isinstance(scales, str) or scales not in ("tensor", "rows")):
         raise refuse("scales", shown(scales), "'tensor', 'rows' or None")
     name = _format(dtype)
+    allow_tf32 = allow_tf32 or (isinstance(dtype, str) and dtype == "tf32")
     call = LibraryCall(
         library=library,
         target=target,
@@ -205,6 +206,7 @@ def library_choices(
     if scales is not None and (not isinstance(scales, str) or scales not in ("tensor", "rows")):
         raise refuse("scales", shown(scales), "'tensor', 'rows' or None")
     name = _format(dtype)
+    allow_tf32 = allow_tf32 or (isinstance(dtype, str) and dtype == "tf32")
     call = LibraryCall(
         library=library,
         target=target,

@@ -99,6 +99,7 @@ def test_float32_with_and_without_tf32():
         for allowed in (False, True)
     )
     assert "tf32" in rounded.kernel or "tensorop" in rounded.kernel
+    assert bitmma.library_choice(128, 1024, 1024, "tf32", target="H100", layout="nn") == rounded
     assert "f32f32_f32f32" in exact.kernel or "simt" in exact.kernel or "sgemm" in exact.kernel
     assert bitmma.matmul(a, b, target="H100", allow_tf32=True, threads=0)[0, 0] == 1024
 
