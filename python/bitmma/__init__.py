@@ -68,7 +68,7 @@ from ._kernel import Kernel, TensorMap, encode_tensor_map, kernel, tensor_map
 from ._matmul import ChoiceRange, LibraryChoice, library_choice, library_choices, matmul
 from ._mma import Evidence, all_instructions, bind, evidence, instruction, mma, mma_sync, tcgen05, tmem_move, wgmma
 from ._module import Memory, PtxModule
-from ._names import no_such_name
+from ._names import name_ways, no_such_name
 from ._product import Product, read_product
 from ._quantize import Quantized, quantize, quantize_recipes, quantized_gemm
 from ._sparse import Compressed, compress, decompress, prune_2_4
@@ -206,6 +206,8 @@ _LATER = {
     "cvt": "math",
 }
 name_as_imported(globals(), [name for name in __all__ if name not in (*_MODULES, *_LATER)])
+for _kind in (Case, Instruction, Quantized):
+    name_ways(_kind)
 
 if not TYPE_CHECKING:
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Whole PTX kernels on the CPU, with the GPU's bits.
 
-k = bitmma.kernel(open("softmax.ptx").read())
+k = bitmma.kernel("softmax.ptx")
 k[(64,), 128](x, y, 1000)          grid, block; arrays are read and written in place
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import struct
 import sys
 import warnings
@@ -21,7 +22,7 @@ from ._arguments import in_ieee_environment, public, text
 from ._arrays import _is_torch
 from ._case import Case
 from ._errors import count_of, flag_of, refuse, shown, threads_of
-from ._module import Entry, Memory, PtxModule, address_of, bytes_of, dtype_named, memory_of, sizes_of
+from ._module import Entry, Memory, PtxModule, address_of, bytes_of, dtype_named, memory_of, ptx_text, sizes_of
 
 _core_any: Any = _core
 
@@ -515,18 +516,24 @@ class Launcher:
 def _ptx(value: Any, field: str) -> Any:
     if isinstance(value, PtxModule):
         return value
-    if not isinstance(value, str):
-        raise refuse(field, shown(value), "the text of a module, or a bitmma.PtxModule")
-    return text(value, field)
+    if not isinstance(value, (str, os.PathLike)):
+        raise refuse(field, shown(value), "the text of a module, its path, or a bitmma.PtxModule")
+    return ptx_text(value, field)
 
 
 @public(ptx=_ptx, entry=text, fmad=flag_of, sass=text)
 def kernel(
-    ptx: str | PtxModule, entry: str | None = None, *, target: Any = None, fmad: bool = True, sass: str | None = None
+    ptx: str | os.PathLike[str] | PtxModule,
+    entry: str | None = None,
+    *,
+    target: Any = None,
+    fmad: bool = True,
+    sass: str | None = None,
 ) -> Kernel:
     """A kernel of a PTX module, ready to run on NumPy's and torch's memory with the bits of a GPU.
 
-    ptx      the text of the module, from nvcc -ptx, NVRTC or Triton's compiled.asm["ptx"]; or a PtxModule
+    ptx      the text of the module, from nvcc -ptx, NVRTC or Triton's compiled.asm["ptx"]; the path of its file, which
+             ends in .ptx; or a PtxModule
     entry    its name; optional if the module has only one entry
     target   the GPU, "sm_90a" or "H100"; default: the .target of the module
     fmad     as ptxas -fmad: whether products and sums become fma

@@ -243,6 +243,10 @@ def _evidence_of_all(parts: list[str]) -> str:
     return "; ".join(dict.fromkeys(parts))
 
 
+# Of the operands of recorded calls.
+_recorded_formats = ("bf16", "f16", "f32", "tf32", "e4m3", "e5m2")
+
+
 def _is_integer(format: str) -> bool:
     return format in ("s8", "u8", "s4", "u4", "b1", "s32")
 
@@ -306,6 +310,13 @@ def chosen_product(
                 format,
                 "float16, bfloat16, float32 or float8_e4m3fn, as torch.matmul takes them on a GPU",
                 "bitmma.gemm multiplies integers, whose sums are exact in any order",
+            )
+        if format not in _recorded_formats:
+            raise refuse(
+                name,
+                dtype_of(format),
+                "float16, bfloat16, float32 or float8_e4m3fn: calls with other types were not recorded",
+                f"{name}.astype(np.float32)" if format == "f64" else "bitmma.gemm multiplies other formats",
             )
     if left[0] != right[0] and not {left[0], right[0]} <= {"e4m3", "e5m2"}:
         raise refuse("b", right[0], f"{left[0]}, the type of a", "PyTorch refuses other types; convert the values")

@@ -10,14 +10,16 @@ memory.array(x, (1024,), np.float32)
 from __future__ import annotations
 
 import math
+import os
 import threading
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
 
 from . import _core
-from ._arguments import public, text
+from ._arguments import path_of, public, text
 from ._arrays import _is_torch, refuse_mask, require_memory_of
 from ._errors import count_of, flag_of, refuse, shown
 
@@ -115,6 +117,21 @@ def _name(value: Any, field: str) -> str:
     return text(value, field)
 
 
+def ptx_text(value: Any, field: str) -> str:
+    """The text of a PTX module, which may be given as the path of its file: a path object, or a name that ends in
+    .ptx or begins with dataset:."""
+    is_path = isinstance(value, os.PathLike) or (
+        isinstance(value, str) and "\n" not in value and (value.endswith(".ptx") or value.startswith("dataset:"))
+    )
+    if not is_path:
+        return _name(value, field)
+    path = path_of(value, field)
+    try:
+        return Path(_core_any.located(path)).read_text(errors="replace")
+    except OSError as error:
+        raise refuse(field, f"{path}: {error.strerror}", "a readable file, or the text of a module") from error
+
+
 _most_bytes = 2**47  # of a process on the host: larger numbers would use up the addresses
 
 
@@ -172,7 +189,8 @@ class Allocation(NamedTuple):
 class PtxModule:
     """A PTX module, parsed once for all its kernels.
 
-    ptx   the text of the module, from nvcc -ptx, NVRTC or Triton's compiled.asm["ptx"]
+    ptx   the text of the module, from nvcc -ptx, NVRTC or Triton's compiled.asm["ptx"]; or the path of its file, which
+          ends in .ptx
 
     A Memory holds the module's variables: they keep their values over the launches that use this Memory. A launch
     without a Memory begins with the initial values.
@@ -197,8 +215,8 @@ class PtxModule:
     array([13], dtype=uint32)
     """
 
-    @public(ptx=_name)
-    def __init__(self, ptx: str):
+    @public(ptx=ptx_text)
+    def __init__(self, ptx: str | os.PathLike[str]):
         self._core = _core_any.PtxModule(ptx)
         self._entries: dict[str, Entry] = {}
         for name, parameters, size, *blocks, most_cluster, grid_of_clusters in self._core.entries:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from ._errors import near
 
@@ -29,12 +30,19 @@ ELSEWHERE: Mapping[str, Mapping[str, str]] = {
         "Layout": _cute,
         "assert_equal": "bitmma.testing.assert_bits_equal(actual, expected)",
         "hist": "bitmma.plot.errors(actual, expected)",
+        **dict.fromkeys(("layernorm", "LayerNorm"), "bitmma.operators.layer_norm(x)"),
+        **dict.fromkeys(("quantize_nvfp4", "quantize_fp4"), 'bitmma.quantize(x, "te_nvfp4")'),
+        **dict.fromkeys(("quantize_mxfp8", "quantize_fp8"), 'bitmma.quantize(x, "torchao_mxfp8_e4m3")'),
+        "version": "bitmma.__version__",
+        **dict.fromkeys(("Descriptor", "descriptor"), "bitmma.decode(word), or bitmma.encode(swizzle=\"128\", ...)"),
+        "kernels": "bitmma.kernel(ptx) for a kernel of PTX, bitmma.datasets.names() for recordings",
         **{
             module: f"import bitmma.{module} first; it needs {needs}"
             for module, needs in (("distributed", "Dask"), ("torch", "PyTorch"), ("adapters", "Triton or JAX"))
         },
         "record_triton": "import bitmma.record_triton first",
     },
+    "bitmma.datasets": {"list": "bitmma.datasets.names()"},
     "bitmma.operators": {
         **dict.fromkeys(
             ("scaled_dot_product_attention", "sdpa", "flash_attention", "flash_attn_func"),
@@ -44,7 +52,7 @@ ELSEWHERE: Mapping[str, Mapping[str, str]] = {
         **dict.fromkeys(("scaled_mm", "_scaled_mm"), 'bitmma.matmul(a, b, target="H100", scale_a=..., scale_b=...)'),
         "max": "bitmma.operators.amax(x)",
         "nll_loss": "bitmma.operators.cross_entropy(x, target)",
-        "group_norm": "bitmma.operators.layer_norm",
+        **dict.fromkeys(("group_norm", "layernorm"), "bitmma.operators.layer_norm"),
         "swiglu": 'bitmma.operators.elementwise("silu", gate), then elementwise("mul", ...)',
     },
     "bitmma.math": {
@@ -77,6 +85,30 @@ ELSEWHERE: Mapping[str, Mapping[str, str]] = {
         **dict.fromkeys(("compare", "diff", "ulp"), "bitmma.testing.difference(actual, expected)"),
     },
 }  # fmt: skip
+
+
+# What objects of bitmma do not have, and the way to it.
+ELSEWHERE_IN_CLASSES: Mapping[str, Mapping[str, str]] = {
+    "Case": dict.fromkeys(("simulate", "run", "execute", "compute"), "use case.computed_d()"),
+    "Quantized": dict.fromkeys(
+        ("dequantize", "dequantized"),
+        "an element is its code * the scale of its block * tensor_scale: use quantized.codes, scales, block",
+    ),
+    "Instruction": {"evidence": "use bitmma.evidence(instruction)", "fields": "use bitmma.fields(instruction)"},
+}
+
+
+def name_ways(kind: type) -> None:
+    """Makes errors for names that objects of the class do not have say where bitmma has the thing."""
+    ways = ELSEWHERE_IN_CLASSES[kind.__name__]
+
+    def no_such_attribute(self: object, name: str) -> Any:
+        way = ways.get(name, "")
+        error = AttributeError(f"{kind.__name__!r} object has no attribute {name!r}" + (f"; {way}" if way else ""))
+        error.name = name
+        raise error
+
+    kind.__getattr__ = no_such_attribute  # type: ignore[attr-defined]  # a method would hide wrong names from checkers
 
 
 def no_such_name(module: str, name: str, names: Iterable[str], hint: str = "") -> AttributeError:

@@ -410,6 +410,9 @@ def diagnose(
     >>> found.outputs, found.wrong
     (512, 0)
     """
+    if hasattr(cases, "shape"):
+        way = "a product of matrices: bitmma.diagnose_product(a, b, d); two results: bitmma.testing.difference"
+        raise refuse("cases", "an array", "a Case, or a list of them", way)
     if not isinstance(actual, (list, tuple)):
         array = to_numpy(actual, "actual")
         if array.ndim < 2:

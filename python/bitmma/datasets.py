@@ -11,11 +11,13 @@ The project's data folder has more recordings.
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ._arguments import public
 from ._errors import near, refuse
+from ._names import no_such_name
 from ._product import Product, read_product
 from ._safetensors import read_safetensors
 
@@ -24,6 +26,12 @@ __all__ = ["about", "load", "metadata", "names", "path", "tensors"]
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+if not TYPE_CHECKING:  # checkers report such names themselves
+
+    def __getattr__(name: str) -> Any:
+        raise no_such_name(__name__, name, __all__)
 
 
 _folder = Path(__file__).parent / "data"

@@ -92,16 +92,20 @@ def _rows(
     formats: tuple[str, ...] = ("f32", "f16", "bf16"),
     format: str | None = None,
     reference: str = "x",
+    may_be_number: bool = False,
 ) -> tuple[str, np.ndarray, np.ndarray]:
     """(format, codes as a matrix of the last axis, the array). `format`: that of `reference`, which this one must
-    have."""
+    have. A number, an array without axes, is a matrix of one element."""
     array = to_numpy(value, name)
     own = _format(array, name, formats)
     if format is not None and own != format:
         raise refuse(name, own, f"{format}, the type of {reference}")
-    if array.ndim == 0 or array.size == 0:
+    if array.ndim == 0 and not may_be_number:
+        raise refuse(name, "shape ()", "an array with an axis", f"np.atleast_1d({name})")
+    if array.size == 0:
         raise refuse(name, f"shape {array.shape}", "at least one element")
-    return own, np.ascontiguousarray(codes_as(array, own, name)).reshape(-1, array.shape[-1]), array
+    columns = array.shape[-1] if array.ndim else 1
+    return own, np.ascontiguousarray(codes_as(array, own, name)).reshape(-1, columns), array
 
 
 def _format_of_result(dtype: Any, format: str) -> str:
@@ -141,7 +145,8 @@ def _place(output: Place | None, shape: tuple[int, ...], last: int) -> Place | N
             "output", shown(output), f"{len(shape)} whole numbers, a place in the result of shape {tuple(shape)}"
         )
     numbers = [count_of(index, "output", 0, size - 1) for index, size in zip(output, shape, strict=True)]
-    cut, lead = len(shape) - last, 0
+    numbers += [0] * (last - len(shape))  # of a number: the element of its matrix
+    cut, lead = max(len(shape) - last, 0), 0
     for number, size in zip(numbers[:cut], shape, strict=False):
         lead = lead * size + number
     return (lead, *numbers[cut:])
@@ -759,10 +764,10 @@ def cross_entropy(x: Any, target: Any, *, reduction: str = "mean", threads: int 
 def _elementwise(name: str, x: Any, y: Any, threads: int, output: Place | None = None) -> Any:
     if not isinstance(name, str):
         raise refuse("name", repr(name), "a name of bitmma.operators.elementwise_functions()")
-    format, words, array = _rows(x, "x")
+    format, words, array = _rows(x, "x", may_be_number=True)
     other = None
     if y is not None:
-        _, y_words, y_array = _rows(y, "y", format=format)
+        _, y_words, y_array = _rows(y, "y", format=format, may_be_number=True)
         if y_array.shape != array.shape:
             raise refuse("y", f"shape {y_array.shape}", f"{array.shape}, the shape of x", "np.broadcast_to(y, x.shape)")
         other = (format, y_words)

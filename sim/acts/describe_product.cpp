@@ -67,7 +67,8 @@ std::string print_comparison(const ProductResult& result) {
   }
   const int64_t differing = result.differing();
   return differing == 0 ? fmt::format("all {} the same", outputs)
-                        : fmt::format("{} of {} {}", differing, outputs, differing == 1 ? "differs" : "differ");
+                        : fmt::format("{} of {} {}: not the order of these additions, or wrong bits; --find searches",
+                                      differing, outputs, differing == 1 ? "differs" : "differ");
 }
 
 std::vector<std::vector<std::string>> corner_of(const Matrix& d, int rows, int cols) {
@@ -166,7 +167,10 @@ Report described(const ProductResult& result, int rows, int cols) {
       {"instruction", print_instruction(plan)},
       {"target",
        fmt::format("{}{}; {}", print(plan.target), result.target_was_given ? "" : " (no target was given)", evidence)}};
-  if (const std::string fields = print_evidence(plan); !fields.empty()) table.push_back({"evidence", fields});
+  // What was measured is the plan, and not that the recorded D, or an unnamed kernel, adds so.
+  const std::string of_plan =
+      result.plan_was_given && result.differing() == 0 ? "" : fmt::format("of plan {}: ", print_plan(plan));
+  if (const std::string fields = print_evidence(plan); !fields.empty()) table.push_back({"evidence", of_plan + fields});
   if (added != result.k)
     table.push_back({"K added", fmt::format("{} of {}: the plan's way of splitting loses the rest", added, result.k)});
   if (result.recorded) {
@@ -202,9 +206,11 @@ Report described(const ProductResult& result, int rows, int cols) {
                    {"right", choice.right},
                    {"drawn", choice.drawn},
                    {"call", fmt::format("{}, {}", choice.kind, choice.layout)}});
-    table.insert(table.begin(), {{"kernel", without_arguments(choice.kernel) + slices},
-                                 {"choice", fmt::format("{} on an {}, {}, {}: {}", choice.library, choice.gpu,
-                                                        choice.kind, choice.layout, source)}});
+    table.insert(
+        table.begin(),
+        {{"kernel", without_arguments(choice.kernel) + slices},
+         {"choice", fmt::format("{} on an {}, {}, {}: {}{}", choice.library, choice.gpu, choice.kind, choice.layout,
+                                source, choice.exact ? ", or the recorded M below and above it take the same" : "")}});
   }
   report.add_text(table);
   rows = std::min(rows, d.rows()), cols = std::min(cols, d.cols());

@@ -40,7 +40,10 @@ void require_inputs(const TensorFile& file, std::string_view verb) {
                .field = file.path,
                .seen = "a matrix alone",
                .expected = "a vector file with an instruction and its inputs",
-               .fix = fmt::format("bitmma {} VECTORS {} uses the matrix as their D", verb, printable(file.path))});
+               .fix = fmt::format("bitmma {} VECTORS {} uses the matrix as their D{}", verb, printable(file.path),
+                                  verb == "diagnose" ? "; an .npz with a and b is a product: bitmma diagnose PRODUCT "
+                                                       "D, or with d bitmma gemm PRODUCT --find"
+                                                     : "")});
 }
 
 TensorFile with_d(TensorFile file, Tensor d) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cmath>
 #include <numeric>
 #include <string_view>
@@ -12,6 +13,7 @@
 
 #include "../core/ieee_environment.hpp"
 #include "bitmma/core/error.hpp"
+#include "bitmma/core/target_names.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/gemm/catalogue.hpp"
 #include "choice_table.hpp"
@@ -281,23 +283,35 @@ std::string spaced(std::string library) {
   return library;
 }
 
+bool are_equal_words(std::string_view word, std::string_view other) {
+  return std::ranges::equal(word, other,
+                            [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
+}
+
+/// The recorded GPU that the text names, in upper or lower case.
+std::string recorded_gpu(const std::string& text) {
+  const std::vector<std::string> gpus = all_of(&ChoiceTable::Call::gpu);
+  const auto gpu = std::ranges::find_if(gpus, [&](const std::string& name) { return are_equal_words(name, text); });
+  if (gpu != gpus.end()) return *gpu;
+  const std::optional<Target> target = target_meant_by(text);
+  refuse("gpu", text.empty() ? "(missing)" : text, gpus,
+         target && info(*target).chip == Target::sm_90
+             ? "sm_90a is an H100 or an H200, which take other kernels: name the board"
+             : "the choices on other GPUs were not recorded: gemm takes the name of the kernel that a profiler prints, "
+               "or a plan");
+}
+
 /// The recorded calls of the kind and layout.
 const ChoiceTable::Call& recorded_of(const LibraryCall& call) {
   if (spaced(call.library) != the_library) refuse("library", call.library, {std::string(the_library)});
-  const std::vector<std::string> gpus = all_of(&ChoiceTable::Call::gpu);
-  if (std::ranges::find(gpus, call.gpu) == gpus.end()) {
-    refuse(
-        "gpu", call.gpu.empty() ? "(missing)" : call.gpu, gpus,
-        "the choices on other GPUs were not recorded: gemm takes the name of the kernel that a profiler prints, or a "
-        "plan");
-  }
+  const std::string gpu = recorded_gpu(call.gpu);
   if (call.m < 1 || call.n < 1 || call.k < 1) {
     throw Error({.field = "m, n, k",
                  .seen = fmt::format("{} x {} x {}", call.m, call.n, call.k),
                  .expected = "1 or more of each"});
   }
   const std::string kind = kind_of(call);
-  const std::vector<std::string> kinds = all_of(&ChoiceTable::Call::kind, call.gpu);
+  const std::vector<std::string> kinds = all_of(&ChoiceTable::Call::kind, gpu);
   if (std::ranges::find(kinds, kind) == kinds.end())
     refuse("types", kind, kinds,
            info(call.a).bits == 8 && call.scales == CallScales::none
@@ -305,18 +319,20 @@ const ChoiceTable::Call& recorded_of(const LibraryCall& call) {
                : "the choices for these calls were recorded");
   const std::vector<ChoiceTable::Call>& calls = ChoiceTable::get().calls;
   const auto recorded = std::ranges::find_if(calls, [&](const ChoiceTable::Call& row) {
-    return row.gpu == call.gpu && row.kind == kind && row.layout == call.layout;
+    return row.gpu == gpu && row.kind == kind && row.layout == call.layout;
   });
   if (recorded == calls.end())
-    refuse("layout", call.layout, all_of(&ChoiceTable::Call::layout, call.gpu, kind),
+    refuse("layout", call.layout, all_of(&ChoiceTable::Call::layout, gpu, kind),
            "of A and B: n has contiguous rows, t contiguous columns");
   return *recorded;
 }
 
 }  // namespace
 
-LibraryChoice library_choice(const LibraryCall& call) {
-  const ChoiceTable::Call& recorded = recorded_of(call);
+LibraryChoice library_choice(const LibraryCall& request) {
+  const ChoiceTable::Call& recorded = recorded_of(request);
+  LibraryCall call = request;
+  call.gpu = recorded.gpu;
   Chosen choice = in_ieee_environment([&] { return chosen(recorded, call); });
   const HitRate::Count rate = hit_rate(recorded.kind, call, choice);
   return {.kernel = choice.kernel->names,
@@ -444,13 +460,18 @@ LibraryCall call_of(const GemmInputs& inputs) {
 GemmPlan plan_of_choice(const LibraryChoice& choice, const GemmInputs& inputs) {
   require_types_of_pytorch(inputs, choice.d);
   const bool has_segments = choice.kernel.find("segment_k_on") != std::string::npos;  // slices of the last tiles
+  // Calls whose kernels more often have plans.
+  const std::string other_call = choice.layout != "nt" && !choice.layout.empty()
+                                     ? "layout nt (w.T of a weight [N, K]) may take another kernel; "
+                                 : choice.kind.starts_with("f32") ? "allow_tf32 may take another kernel; "
+                                                                  : "";
   const auto refused = [&](std::string why) {
     return Error({.code = ViolationCode::unknown_kernel,
                   .field = "kernel",
                   .seen = fmt::format("{}, {}", choice.kernel, counted(choice.slices, "slice")),
                   .expected = fmt::format("a kernel whose plan is known: {} takes this one, but {}", choice.library,
                                           std::move(why)),
-                  .fix = "a search (find_plans) looks for the plan in recorded bits"});
+                  .fix = fmt::format("{}with bits of a GPU, a search (find_plans) looks for the plan", other_call)});
   };
   std::string kernel = choice.kernel;
   if (kernel.starts_with("sm80_xmma_gemm_f32f32_f32f32_f32") && choice.slices > 1 &&

@@ -442,10 +442,17 @@ MathInstruction parse_math_instruction(std::string_view ptx) {
   for (const auto& [name, instruction] : names) {
     if (info(instruction.operation).name == operation) same_operation.push_back(name);
   }
+  // What nvcc compiles for an operation without its words.
+  std::string meant;
+  for (const std::string_view words : {".approx.ftz.f32", ".rn.f32"}) {
+    const std::string name = fmt::format("{}{}", operation, words);
+    if (ptx == operation && meant.empty() && names.contains(name)) meant = name;
+  }
   throw Error({.code = ViolationCode::unknown_name,
                .field = "instruction",
                .seen = shortened(printable(ptx)),
                .legal = same_operation.empty() ? row_names(operations) : same_operation,
+               .fix = meant.empty() ? "" : fmt::format("did you mean {}?", meant),
                .source = "PTX ISA 9.7.3, 9.7.4"});
 }
 

@@ -295,6 +295,7 @@ void require_input(const QuantizeRecipe& recipe, const Matrix& x) {
                  .field = "type of x",
                  .seen = std::string(info(x.format()).name),
                  .legal = row_names(rows_of(recipe.inputs)),
+                 .fix = recipe.inputs.contains(Format::f32) ? "convert it to f32, which is exact" : "",
                  .source = fmt::format("{}, {}", recipe.project, recipe.path)});
   }
   for (int row = 0; row < x.rows(); ++row) {

@@ -144,7 +144,9 @@ TEST_CASE("operator refuses what does not act or does not fit, and writes nothin
   const OperandFiles operands;
   const std::string out = operands.path("out"), x = operands.path("x"), q = operands.path("q"), k = operands.path("k");
   for (const std::vector<std::string>& words :
-       std::vector<std::vector<std::string>>{{"sofmax", x},
+       std::vector<std::vector<std::string>>{{"sofmax"},  // the name before the missing file
+                                             {"sofmax", x},
+                                             {"softmax"},
                                              {"softmax", x, "--eps", "1"},
                                              {"softmax", x, "--dim", "0"},
                                              {"amax", x, "--output-type", "f32"},

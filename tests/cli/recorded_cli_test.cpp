@@ -196,10 +196,14 @@ TEST_CASE("a matrix alone is the D of the other file for compare and diagnose, w
     CHECK(run({verb, tile, alone}).code == 0);
     CHECK_THAT(run({verb, tile, short_one}).violations,
                test::refused(wrong_shape, "$FOLDER/short.safetensors: tensor d shape"));
-    const Outcome no_inputs = run({verb, alone, alone});
+    const Outcome no_inputs = run({verb, alone, tile});
     CHECK(no_inputs.code == 2);
     CHECK_THAT(no_inputs.violations, test::refused(unusable_file, "$FOLDER/alone.safetensors"));
   }
+  CHECK(run({"compare", alone, alone}).code == 0);
+  CHECK_THAT(run({"compare", alone, short_one}).violations,
+             test::refused(ViolationCode::contradiction, "$FOLDER/short.safetensors"));
+  CHECK_THAT(run({"diagnose", alone, alone}).violations, test::refused(unusable_file, "$FOLDER/alone.safetensors"));
 }
 
 TEST_CASE("one D behind all of K is compared with the last step of a K loop that simulate wrote") {

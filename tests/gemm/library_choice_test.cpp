@@ -150,6 +150,10 @@ TEST_CASE("calls of libraries, GPUs, types and layouts without recordings are re
   CHECK(field_of(call) == "library");
   call = call_with(16, 4096, 4096), call.gpu = "B200";
   CHECK(field_of(call) == "gpu");
+  call.gpu = "sm_90a";
+  CHECK_THAT(refusal([&] { library_choice(call); }).fix, Catch::Matchers::EndsWith("name the board"));
+  call = call_with(16, 4096, 4096), call.gpu = "h200";
+  CHECK(library_choice(call).gpu == "H200");
   call = call_with(16, 4096, 4096), call.layout = "tt", call.a = call.b = Format::f16;
   CHECK(field_of(call) == "layout");
   call = call_with(0, 4096, 4096);

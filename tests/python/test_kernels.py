@@ -109,3 +109,14 @@ def test_extents_beyond_64_bits_are_refused_by_name(launch, field):
     with pytest.raises(bitmma.Error) as error:
         launch(bitmma.kernel((DATA / "kernels" / "cluster.ptx").read_text(), "cluster_histogram"))
     assert error.value.violations[0].field == field
+
+
+def test_a_module_is_read_from_its_path(tmp_path):
+    path = tmp_path / "k.ptx"
+    path.write_text(".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k() { ret; }")
+    assert {bitmma.kernel(module).name for module in (path, str(path), path.read_text())} == {"k"}
+    assert list(bitmma.PtxModule(path).entries) == ["k"]
+    for function in (bitmma.kernel, bitmma.PtxModule):
+        with pytest.raises(bitmma.Error) as error:
+            function(str(tmp_path / "missing.ptx"))
+        assert error.value.violations[0].field == "ptx"

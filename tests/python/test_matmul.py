@@ -136,6 +136,14 @@ def test_wrong_requests_name_the_argument(change, field):
     assert error.value.violations[0].field == field
 
 
+def test_a_board_is_named_in_any_case_but_not_by_its_architecture():
+    a, w = np.ones((16, 64), ml_dtypes.bfloat16), np.ones((64, 64), ml_dtypes.bfloat16)
+    bitmma.testing.assert_bits_equal(bitmma.matmul(a, w.T, target="h200"), bitmma.matmul(a, w.T, target="H200"))
+    with pytest.raises(bitmma.Error) as error:
+        bitmma.matmul(a, w.T, target="sm_90a")
+    assert error.value.violations[0].fix.endswith("name the board")
+
+
 def test_types_that_pytorch_refuses_are_refused():
     a, w = np.ones((16, 4096), np.float16), np.ones((4096, 4096), np.float16)
     e4m3 = np.ones((16, 4096), ml_dtypes.float8_e4m3fn), np.ones((64, 4096), ml_dtypes.float8_e4m3fn)
@@ -151,6 +159,7 @@ def test_types_that_pytorch_refuses_are_refused():
             "bias",
         ),
         (lambda: bitmma.matmul(a, w.T.astype(ml_dtypes.bfloat16), target="H100"), "b"),
+        (lambda: bitmma.matmul(a.astype(np.float64), w.T.astype(np.float64), target="H100"), "a"),
         (
             lambda: bitmma.matmul(e4m3[0], e4m3[1].T, target="H100", scale_a=scale.astype(np.float16), scale_b=scale),
             "scale_a",

@@ -311,3 +311,13 @@ def test_whole_numbers_are_reduced_as_in_torch(dtype, dim):
         assert np.array_equal(largest, x.max(axis=dim, keepdims=keepdim))
         if dtype is not bool and not isinstance(dim, tuple):
             assert np.array_equal(operators.argmax(x, dim, keepdim), x.argmax(axis=dim, keepdims=keepdim))
+
+
+def test_elementwise_takes_numbers():
+    x = np.float32([0.3, 1.5])
+    made = bitmma.operators.elementwise("exp2", x[0])
+    assert made.shape == () and made == bitmma.operators.elementwise("exp2", x)[0]
+    assert bitmma.operators.elementwise("add", x[0], x[1]).shape == ()
+    assert bitmma.operators.explain("exp2", x[0], output=()).word == f"0x{int(made.view(np.uint32)):08x}"
+    with pytest.raises(bitmma.Error, match="atleast_1d"):
+        bitmma.operators.softmax(x[0])

@@ -243,6 +243,12 @@ NAMES_OF_OTHERS = """
     bitmma.instructions           bitmma.all_instructions()
     bitmma.dot                    bitmma.matmul
     bitmma.matmull                did you mean matmul
+    bitmma.layernorm              bitmma.operators.layer_norm
+    bitmma.quantize_nvfp4         bitmma.quantize(x, "te_nvfp4")
+    bitmma.version                bitmma.__version__
+    bitmma.Descriptor             bitmma.decode
+    bitmma.kernels                bitmma.datasets.names()
+    bitmma.datasets.list          bitmma.datasets.names()
     bitmma.operators.gelu         bitmma.operators.elementwise("gelu", x)
     bitmma.operators.scaled_dot_product_attention  bitmma.operators.attention
     bitmma.operators.linear       bitmma.matmul
@@ -264,6 +270,23 @@ def test_names_of_other_libraries_lead_to_those_of_bitmma(line):
     assert error.value.name == name.rpartition(".")[2]
     module = sys.modules[name.rpartition(".")[0]]
     assert not hasattr(module, "__wrapped__") and not hasattr(module, "_nosuch")
+
+
+def test_names_that_objects_do_not_have_lead_to_those_of_bitmma():
+    case = bitmma.Case(
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32",
+        a=np.ones((16, 16), np.float16),
+        b=np.ones((16, 8), np.float16),
+    )
+    quantized = bitmma.quantize(np.ones((16, 128), np.float32), "te_fp8_1x128")
+    for thing, name, way in (
+        (case, "simulate", "case.computed_d()"),
+        (case.instruction, "evidence", "bitmma.evidence(instruction)"),
+        (quantized, "dequantize", "quantized.codes"),
+    ):
+        with pytest.raises(AttributeError, match=re.escape(way)) as error:
+            getattr(thing, name)
+        assert error.value.name == name and not hasattr(thing, "nosuch")
 
 
 def test_ways_that_errors_name_exist():

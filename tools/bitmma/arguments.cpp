@@ -252,13 +252,13 @@ void require_known_arguments(const CLI::App& app, std::span<const std::string> a
   else ArgumentReader(app, arguments).read();
 }
 
-void one_of(CLI::Option* option, const std::vector<std::string>& words) {
+void one_of(CLI::Option* option, const std::vector<std::string>& words, bool are_in_help) {
   const auto check = [option, words](const std::string& text) -> std::string {
     if (std::ranges::find(words, text) != words.end()) return "";
     throw Error(
         {.code = ViolationCode::unknown_name, .field = option->get_name(), .seen = shortened(text), .legal = words});
   };
-  option->check(CLI::Validator(check, fmt::format("{{{}}}", fmt::join(words, ","))));
+  option->check(CLI::Validator(check, are_in_help ? fmt::format("{{{}}}", fmt::join(words, ",")) : ""));
 }
 
 namespace {

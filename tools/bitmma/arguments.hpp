@@ -16,7 +16,7 @@ namespace bitmma::cli {
 void require_known_arguments(const CLI::App& app, std::span<const std::string> arguments);
 
 /// Restricts the option to these words. The error for any other word names it.
-void one_of(CLI::Option* option, const std::vector<std::string>& words);
+void one_of(CLI::Option* option, const std::vector<std::string>& words, bool are_in_help = true);
 /// Restricts the option to numbers from `least` to `most`.
 void between(CLI::Option* option, double least, double most);
 

@@ -56,6 +56,14 @@ std::vector<std::string> joined_statement(const std::vector<std::string>& texts)
   return is_split ? std::vector{fmt::format("{}", fmt::join(texts, " "))} : texts;
 }
 
+/// The command that draws the matrix of a shared-memory descriptor.
+std::string layout_command_of(uint64_t word, const DecodeFlags& flags) {
+  std::string command = fmt::format("bitmma layout smem --descriptor {:#018x}", word);
+  if (!flags.target.name.empty()) command += fmt::format(" --target {}", print(flags.target.of_smem_descriptor()));
+  if (!flags.major.empty()) command += fmt::format(" --major {}", flags.major.get());
+  return command + " draws it";
+}
+
 void run_decode(Context& context, const DecodeFlags& flags) {
   DecodeRequest request{.describe_other = describe_kernel_instruction};
   for (const std::string& text : joined_statement(flags.texts)) request.texts.push_back(read_pasted(text));
@@ -68,8 +76,10 @@ void run_decode(Context& context, const DecodeFlags& flags) {
   if (has(Kind::file) || has(Kind::statement)) request.target = flags.target.requested();
   const bool is_words = !has(Kind::file) && !has(Kind::statement);
   const std::string_view target_name = is_words ? std::string_view(flags.target.flags) : "target";
-  const DecodeReport decoded = naming_flag("target", target_name, [&] { return decode(request); });
+  DecodeReport decoded = naming_flag("target", target_name, [&] { return decode(request); });
   context.exit_code = decoded.is_understood ? exit_same : exit_differs;
+  if (request.texts.size() == 1 && is_words && std::holds_alternative<SmemWord>(request.type))
+    decoded.report.add_text(layout_command_of(request.texts.front().word.value, flags));
   show(context, decoded.report, flags.json);
 }
 

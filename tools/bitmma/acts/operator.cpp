@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "arguments.hpp"
 #include "bitmma/acts/run_operator.hpp"
 #include "bitmma/core/text.hpp"
 #include "flags.hpp"
@@ -38,7 +39,27 @@ std::optional<Format> format_or_none(std::string_view flag, const std::string& n
                       : std::optional(require_format(flag, name, {Format::f32, Format::f16, Format::bf16}));
 }
 
+/// "x [weight] [bias]".
+std::string print_operands(const OperatorInfo& info) {
+  std::vector<std::string> operands;
+  for (size_t i = 0; i < info.operands.size(); ++i) {
+    const std::string operand(info.operands[i]);
+    operands.push_back(i < info.required ? operand : "[" + operand + "]");
+  }
+  return fmt::format("{}", fmt::join(operands, " "));
+}
+
 void run_operator_command(Context& context, const OperatorFlags& flags) {
+  if (flags.files->empty()) {
+    const std::vector<OperatorInfo> infos = operator_infos();
+    throw Error(
+        {.code = ViolationCode::missing_argument,
+         .field = "file",
+         .seen = "(missing)",
+         .expected = fmt::format("{}: a file each, or one safetensors with all of them by name",
+                                 print_operands(*std::ranges::find(infos, flags.name.get(), &OperatorInfo::name))),
+         .fix = "bitmma operator --help shows examples"});
+  }
   if (!flags.out.empty()) require_tensor_file_name(flags.out);
   OperatorRequest request{.name = flags.name,
                           .files = flags.files,
@@ -76,16 +97,19 @@ std::string table_of_operators() {
       (info.required == 2 ? functions_of_two : functions) += " " + info.name;
       continue;
     }
-    std::vector<std::string> operands, flags;
-    for (size_t i = 0; i < info.operands.size(); ++i) {
-      const std::string operand(info.operands[i]);
-      operands.push_back(i < info.required ? operand : "[" + operand + "]");
-    }
+    std::vector<std::string> flags;
     for (const std::string_view option : info.options) flags.emplace_back(flag_of_option(option));
-    table.push_back(
-        {"  " + info.name, fmt::format("{}", fmt::join(operands, " ")), fmt::format("{}", fmt::join(flags, " "))});
+    table.push_back({"  " + info.name, print_operands(info), fmt::format("{}", fmt::join(flags, " "))});
   }
   return print_table(table) + "Functions of x:" + functions + "; of x and y:" + functions_of_two + ".\n";
+}
+
+/// "attention, softmax, ..., or a function of elements such as silu".
+std::string names_of_operators() {
+  std::string names;
+  for (const OperatorInfo& info : operator_infos())
+    if (!info.options.empty()) names += info.name + ", ";
+  return names + "or a function of elements such as silu";
 }
 
 }  // namespace
@@ -94,11 +118,12 @@ void add_operator(Command& app, Context& context) {
   Command* command = app.add_command(
       "operator", "attention, softmax, norms, sums and functions of elements as PyTorch computes them, bit for bit");
   const auto flags = std::make_shared<OperatorFlags>();
-  command->add_option("operator", flags->name, "attention, softmax, ...: a row of the table below")->required();
-  command
-      ->add_input("file", flags->files,
-                  "the operands in the table's order, a file each, or one safetensors with all of them by name")
-      ->required();
+  command->add_option("operator", flags->name, names_of_operators())->required();
+  std::vector<std::string> names;
+  for (const OperatorInfo& info : operator_infos()) names.push_back(info.name);
+  one_of(command->get_option("operator"), names, false);
+  command->add_input("file", flags->files,
+                     "the operands in the table's order, a file each, or one safetensors with all of them by name");
   command->add_option("--tensor", flags->tensor, "another name of the first operand in its file");
   command->add_option("--type", flags->type, "the type of tensors of raw codes: f16, bf16 or f32");
   command->add_option("--output-type", flags->output_type, "f32, or the type of x, the default");
