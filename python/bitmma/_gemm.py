@@ -560,6 +560,10 @@ def diagnose_product(
     return ProductDiagnosis(_core.diagnose_product(call, matrix(d, "d"), threads))
 
 
+@overload
+def faulty_product(a: NumPyMatrix, b: Operand, fault: str, plan: PlanLike = ..., **options: Any) -> np.ndarray: ...
+@overload
+def faulty_product(a: Tensor, b: Operand, fault: str, plan: PlanLike = ..., **options: Any) -> Tensor: ...
 @public
 def faulty_product(
     a: Any,
@@ -573,12 +577,12 @@ def faulty_product(
     split_k: int = 0,
     threads: int = 1,
     **operands: Any,
-) -> np.ndarray:
+) -> Any:
     """D of a program with a fault of `product_faults(a, b, ...)`; the other arguments are those of gemm."""
     call = GemmCall(_operands_of_product("faulty_product", a, b, operands), plan, kernel, out_dtype, target, split_k)
     chosen = call.only_plan()
     codes: Any = _core.faulty_product(chosen, call.operands, text(fault, "fault"), threads)
-    return codes.view(dtype_of(chosen.output))
+    return like((a, b, *operands.values()), codes.view(dtype_of(chosen.output)))
 
 
 @public

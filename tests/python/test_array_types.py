@@ -33,6 +33,7 @@ LLAMA = {
         "down": (64, 128),
     }.items()
 }
+METADATA = bitmma.compress(bitmma.prune_2_4(floats(4, 64, dtype=F16))).metadata
 TILES = bitmma.tile(np.full((128, 4), 127, np.uint8))
 
 
@@ -53,6 +54,13 @@ CALLS = {
         (floats(16, 16, dtype=F16), floats(16, 8, dtype=F16)),
     ),
     "gemm": (lambda a, b: bitmma.gemm(a, b), (floats(4, 64, dtype=F16), floats(64, 8, dtype=F16))),
+    "faulty_product": (
+        lambda a, b: bitmma.faulty_product(a, b, "a.row.0"),
+        (floats(4, 64, dtype=F16), floats(64, 8, dtype=F16)),
+    ),
+    "prune_2_4": (bitmma.prune_2_4, (floats(4, 64, dtype=F16),)),
+    "compress": (lambda a: bitmma.compress(bitmma.prune_2_4(a)).values, (floats(4, 64, dtype=F16),)),
+    "decompress": (lambda values: bitmma.decompress(values, METADATA), (floats(4, 32, dtype=F16),)),
     "gemm of codes and an array": (
         lambda b: bitmma.gemm(bitmma.codes(np.ones((4, 64), np.uint8), "e4m3"), b),
         (floats(64, 8, dtype=ml_dtypes.float8_e4m3fn),),
@@ -107,11 +115,13 @@ CALLS = {
 WITHOUT_ARRAYS = """
     accuracy all_instructions bind catalogue compare compare_captures datasets.about datasets.load datasets.metadata
     datasets.names datasets.path datasets.tensors decode
-    decode_ptx diagnose dtype_of encode encode_tensor_map evidence explain explain_product fault_catalogue fields
-    find_plans format_of instruction kernel layout library_choice lint math.c_functions math.conversions math.evidence
+    decode_ptx diagnose diagnose_product dtype_of encode encode_tensor_map
+    evidence explain explain_product fault_catalogue faulty_d fields
+    find_plans format_of instruction kernel layout
+    library_choice library_choices lint math.c_functions math.conversions math.evidence
     math.explain math.instructions mma_sync quantize_recipes read read_product replay tcgen05 tensor_map
     testing.assert_bits_equal testing.bits_equal testing.difference tmem_move verify wgmma write golden generated
-    operators.elementwise_functions operators.explain
+    operators.elementwise_functions operators.explain product_faults
     codes tiled
 """.split()  # codes and tiled: objects of bitmma over NumPy's memory
 
