@@ -158,7 +158,7 @@ def words_of_products(path, step=1):
     verdicts = []
     for kind, layout, m, n, k, seed, rows, cols, words in products:
         arguments = {**KINDS[kind], "target": "H200", "layout": layout}
-        dtype = "f32" if arguments["dtype"] == "f32" else arguments["dtype"]
+        dtype = arguments["dtype"]
         call = (kind, layout, m, n, k)
         is_exact = False
         try:

@@ -94,5 +94,5 @@ def picture(scheme: Scheme, names: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    for one in SCHEMES:
-        (_root / "docs" / "assets" / one.name).write_text(picture(one, example()))
+    for scheme in SCHEMES:
+        (_root / "docs" / "assets" / scheme.name).write_text(picture(scheme, example()))

@@ -51,7 +51,7 @@ void tell_of_private_functions() {
       "does. Link it with -cudart shared; kernels of CuPy and CuTe DSL run by bitmma.kernel");
 }
 
-/// At the end of the process that asked. Prints for one that failed and has launched nothing.
+/// Runs when the process ends that requested private functions; prints if it failed and launched no kernel.
 void tell_if_failed(int status, void* process) {
   if (status == 0 || reinterpret_cast<intptr_t>(process) != getpid()) return;
   const std::unique_lock guard(detail::lock(), std::try_to_lock);

@@ -150,6 +150,12 @@ ChoiceTable table_of(std::string_view text) {
 
 }  // namespace
 
+const ChoiceTable::Call* ChoiceTable::find(std::string_view gpu, std::string_view kind, std::string_view layout) const {
+  const auto call = std::ranges::find_if(
+      calls, [&](const Call& row) { return row.gpu == gpu && row.kind == kind && row.layout == layout; });
+  return call == calls.end() ? nullptr : &*call;
+}
+
 const ChoiceTable& ChoiceTable::by_k() {
   static const ChoiceTable table = table_of(choices_by_k_text);
   return table;
@@ -161,10 +167,7 @@ const ChoiceTable& ChoiceTable::get() {
     const std::vector<ChoiceTable::Call> of_pairs = made.calls;
     for (const ChoiceTable::Call& call : of_pairs) {
       for (const Grids::Row& row : Grids::get().rows) {
-        const auto is_row = [&](const ChoiceTable::Call& other) {
-          return other.gpu == call.gpu && other.kind == row.kind && other.layout == row.layout;
-        };
-        if (std::ranges::none_of(made.calls, is_row))
+        if (!made.find(call.gpu, row.kind, row.layout))
           made.calls.push_back({.gpu = call.gpu,
                                 .kind = std::string(row.kind),
                                 .layout = std::string(row.layout),

@@ -43,6 +43,9 @@ struct ChoiceTable {
   std::vector<std::vector<ChoiceRun>> lists = {};
   std::vector<Call> calls = {};
 
+  /// Null if no call of the kind and layout was recorded on the GPU.
+  const Call* find(std::string_view gpu, std::string_view kind, std::string_view layout) const;
+
   static const ChoiceTable& get();
   /// Gradients of weights, in layout tn: pairs are (M, N), and runs are of K, the number of rows of a batch.
   static const ChoiceTable& by_k();

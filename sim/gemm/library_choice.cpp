@@ -201,11 +201,9 @@ Chosen of_grid(const ChoiceGrid& grid, const LibraryCall& call, std::string gpu)
 /// The kernel of a gradient of weights that was recorded.
 std::optional<Chosen> by_k(const ChoiceTable::Call& recorded, const LibraryCall& call) {
   const ChoiceTable& table = ChoiceTable::by_k();
-  const auto row = std::ranges::find_if(table.calls, [&](const ChoiceTable::Call& other) {
-    return other.gpu == recorded.gpu && other.kind == recorded.kind && other.layout == recorded.layout;
-  });
+  const ChoiceTable::Call* const row = table.find(recorded.gpu, recorded.kind, recorded.layout);
   const auto pair = std::ranges::find(table.pairs, std::pair(call.m, call.n));
-  if (row == table.calls.end() || pair == table.pairs.end()) return std::nullopt;
+  if (!row || pair == table.pairs.end()) return std::nullopt;
   const size_t list = row->lists[static_cast<size_t>(pair - table.pairs.begin())];
   const ChoiceRun* const run = run_at(table.lists[list], call.k);
   if (!run) return std::nullopt;
@@ -317,11 +315,8 @@ const ChoiceTable::Call& recorded_of(const LibraryCall& call) {
            info(call.a).bits == 8 && call.scales == CallScales::none
                ? "float8 needs scale_a and scale_b, as torch._scaled_mm does"
                : "the choices for these calls were recorded");
-  const std::vector<ChoiceTable::Call>& calls = ChoiceTable::get().calls;
-  const auto recorded = std::ranges::find_if(calls, [&](const ChoiceTable::Call& row) {
-    return row.gpu == gpu && row.kind == kind && row.layout == call.layout;
-  });
-  if (recorded == calls.end())
+  const ChoiceTable::Call* const recorded = ChoiceTable::get().find(gpu, kind, call.layout);
+  if (!recorded)
     refuse("layout", call.layout, all_of(&ChoiceTable::Call::layout, gpu, kind),
            "of A and B: n has contiguous rows, t contiguous columns");
   return *recorded;

@@ -454,7 +454,7 @@ TEST_CASE("the names of all recorded kernels tell their types, and refuse data a
     const bool fits = (a == data(types->a) && b == data(types->b)) || (a == data(types->b) && b == data(types->a));
     CHECK(fits);
     CHECK(product.d->format() == types->d);
-    // How many lanes share K in the first depends on N, in the second nobody measured: they have types, and no plan.
+    // Their names tell types but no plan: the lanes of the float kernel depend on N, those of double were not measured.
     const auto is_gemvx = [&](std::string_view arguments) {
       return kernel.find(fmt::format("gemvx::kernel<int, int, {}", arguments)) != std::string::npos;
     };

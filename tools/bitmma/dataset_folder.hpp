@@ -6,7 +6,7 @@
 namespace bitmma::cli {
 
 /// The folder of the datasets: beside the program in a build, in share where it is installed, or that of the Python
-/// package which pip installed together with the program. Empty if there is none.
+/// package that pip installs with the program. Empty if none of these exists.
 std::string dataset_folder();
 
 }  // namespace bitmma::cli

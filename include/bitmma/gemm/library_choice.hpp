@@ -60,8 +60,8 @@ LibraryChoice library_choice(const LibraryCall& call);
 struct [[nodiscard]] ChoiceRange {
   LibraryChoice choice = {};  // for `first` rows
   int64_t first = 1, last = 1;
-  /// The number of the first range whose plan is equal: in both, a row of A gets the same bits. Nothing without a plan,
-  /// and for one whose slices follow the tiles of the whole product, so that bits change with M inside the range.
+  /// The number of the first range whose plan is equal: in both, a row of A gets the same bits. Empty without a plan,
+  /// or if the plan's slices follow the tiles of the whole product: then bits change with M inside the range.
   std::optional<int> bits = {};
   std::string why = {};  // why there are none
 

@@ -57,7 +57,7 @@ struct [[nodiscard]] ProductDiagnosis {
 /// The faults that a product with these operands can have.
 std::vector<ProductFault> product_faults(const GemmInputs& inputs);
 
-/// D (M x N) of a program with this fault. Throws Error (field fault) for one that the product cannot have.
+/// D (M x N) of a program with this fault. Throws Error (field fault) if the product cannot have it.
 Matrix faulty_product(const GemmPlan& plan, const GemmInputs& inputs, std::string_view fault_id, int threads = 1);
 
 /// The first of the plans that find_plans tries for this D: those to diagnose if the plan of the program is unknown.

@@ -46,7 +46,7 @@ struct [[nodiscard]] SassListing {
 /// sass_instructions(): "HMMA.16816.F32 R4, R8, R10, R4 ;".
 std::optional<SassListing> scan_sass(std::string_view text);
 
-/// The row of an opcode, such as "HMMA.16816.F32"; nullptr if there is none.
+/// The row of an opcode, such as "HMMA.16816.F32"; nullptr if the opcode is unknown.
 const SassInfo* find_sass(std::string_view opcode);
 
 }  // namespace bitmma

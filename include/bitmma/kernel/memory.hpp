@@ -50,9 +50,8 @@ class Memory {
   /// local, constant or parameter memory, are in its way.
   void allocate_at(uint64_t address, int64_t bytes, std::string name = {});
   /// Makes memory of the caller an allocation at `address`, which may be its own. Kernels read and write it in place;
-  /// it must outlive its use. A kernel that stores bytes there which nothing wrote is at fault, unless the caller does
-  /// not look at them before it has asked for their states, and says so: `is_output` false. Throws Error as allocate_at
-  /// does.
+  /// it must outlive its use. If `is_output`, a kernel is at fault that stores bytes there which nothing wrote. A
+  /// caller that queries the states of bytes before it reads them passes false. Throws Error as allocate_at does.
   void map(uint64_t address, std::span<uint8_t> bytes, bool is_written = true, std::string name = {},
            bool is_output = true);
   /// The same at a free address, which it returns.
