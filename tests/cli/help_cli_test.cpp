@@ -147,14 +147,15 @@ void provide(const std::vector<std::string>& words) {
       for (const char* name : {"a", "b", "c"}) logical.set(*file.find(name));
       write_tensor_file(word, logical);
     } else if (word.ends_with(".npy")) {
-      // B is 16 x 64, weight and bias have 16 numbers, d is that of the product, others are 128 x 16: all zeros.
+      // B is 16 x 64, weight and bias have 16 numbers, d is that of the product and what is compared with it has its
+      // shape, others are 128 x 16: all zeros.
       struct Array {
         std::string shape;
         size_t elements;
       };
       const Array array = word == "b.npy"                              ? Array{"16, 64", 1024}
                           : word == "weight.npy" || word == "bias.npy" ? Array{"16,", 16}
-                          : word == "d.npy"                            ? Array{"8, 16", 128}
+                          : word == "d.npy" || words[0] == "compare"   ? Array{"8, 16", 128}
                                                                        : Array{"128, 16", 2048};
       const bool is_f32 = words[0] == "diagnose";
       std::string header =
