@@ -55,6 +55,43 @@ def gradients():
     ]
 
 
+HEADS = (64, 128, 32, 80, 96, 16, 256, 48, 8, 40, 72, 112, 160, 192)
+
+
+def lengths():
+    """(queries, keys) of attention: as many of both, or a single query; then grids in steps of 16, 64 and 256."""
+    sizes = [*range(1, 513), *range(520, 1025, 8), *range(1088, 4097, 64)]
+    pairs = [(size, size) for size in sizes] + [(1, size) for size in sizes]
+    for step, most in ((16, 256), (64, 1024), (256, 4096)):
+        steps = range(step, most + 1, step)
+        pairs += [(queries, keys) for queries in steps for keys in steps]
+    return list(dict.fromkeys(pairs))
+
+
+def products_of_attention(queries, keys, head):
+    """{(part, layout): (M, N, K)}: scores and the product with the values, and their gradients."""
+    scores, values = (queries, keys, head), (queries, head, keys)
+    return {
+        ("scores", "nt"): scores,  # q @ k.T; the gradient of the weights, by the values
+        ("values", "nn"): values,  # weights @ v; the gradient of q
+        ("values", "tn"): (keys, head, queries),  # gradients of k and of v
+        ("scores", "nn"): scores,  # of keys whose columns are contiguous
+        ("values", "nt"): values,
+    }
+
+
+def batched():
+    """(kind, layout, M, N, K, most) of batches of products, those that models have most often first."""
+    shapes = {}
+    for head in HEADS:
+        for pair in lengths():
+            for (_, layout), (m, n, k) in products_of_attention(*pair, head).items():
+                for kind in ("f32", "tf32", "bf16", "f16"):
+                    most = min(1024, 2**30 // (4 if "32" in kind else 2) // max(m * n, n * k, m * k))
+                    shapes[kind, layout, m, n, k, most] = None
+    return list(shapes)
+
+
 def runs_by_k(files, output):
     """One file of lines `kind|layout|m|n|most K|k:class,k:class,...` of the files of all processes."""
     numbers, pairs = {}, {}
@@ -85,12 +122,14 @@ def main():
     parser.add_argument("--layouts", default="nt", help="of A and B: nt, nn, tn, separated by commas")
     parser.add_argument("--shapes", help="record the shapes of this file instead of the grid")
     parser.add_argument("--by-k", action="store_true", help="record gradients of weights, at every change of K")
+    parser.add_argument("--batched", action="store_true", help="record batches of products")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        if options.by_k:
-            options.layouts, options.shapes = "tn", os.path.join(folder, "shapes.txt")
+        if options.by_k or options.batched:
+            options.layouts, options.shapes = "tn" if options.by_k else "batched", os.path.join(folder, "shapes.txt")
             with open(options.shapes, "w") as file:
-                file.writelines("|".join(map(str, shape)) + "\n" for shape in gradients())
+                shapes = gradients() if options.by_k else batched()
+                file.writelines("|".join(map(str, shape)) + "\n" for shape in shapes)
         program = os.path.join(folder, "record_choices")
         paths = build(program)
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}

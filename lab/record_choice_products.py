@@ -6,19 +6,23 @@ says cuBLAS takes the one whose bits the GPU gives?
   record_choice_products.py -o products.json.xz            2,000 shapes
   record_choice_products.py -o products.json.xz --shapes 5000 --seed 2
   record_choice_products.py -o gradients.json.xz --gradients          of weights: any K, M and N of cublas_13.1.txt
+  record_choice_products.py -o batched.json.xz --batched              torch.bmm of shapes of record_choice_grid.py
 
-Of D it keeps the words of two rows and eight columns; operands come from seeds. Needs PyTorch and a GPU, not bitmma.
+Of D (of a batch: of one matrix of D) it keeps the words of two rows and eight columns; operands come from seeds. Needs
+PyTorch and a GPU, not bitmma.
 """
 
 import argparse
 import json
 import lzma
+import math
 import os
 import random
 import sys
 
 import torch
 
+import record_choice_grid
 from record_common import GENERATOR, ROOT, about_this_machine, values
 
 TYPES = {"f32": torch.float32, "tf32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
@@ -54,6 +58,22 @@ def drawn_gradients(count, seed):
     return [(list(TYPES)[i % len(TYPES)], "tn", *shape) for i, shape in enumerate(fit)]
 
 
+def drawn_batches(count, seed):
+    """(kind, layout, M, N, K, matrices) of those that record_choice_grid.py --batched records, up to 256 matrices."""
+    draw = random.Random(seed)
+    shapes = draw.sample(record_choice_grid.batched(), 4 * count)
+    batches = ((*shape, int(2 ** draw.uniform(0, math.log2(min(most, 256))))) for *shape, most in shapes)
+    return [shape for shape in batches if max(shape[2], shape[3]) * shape[4] * shape[5] <= 2**23][:count]
+
+
+def batch(kind, layout, m, n, k, matrices, seed):
+    """D of torch.bmm: the rows of all A are stream 0, the columns of all B stream 1."""
+    torch.backends.cuda.matmul.allow_tf32 = kind == "tf32"
+    a = values(0, seed, 0, matrices * m * k, TYPES[kind], "cuda").reshape(matrices, m, k)
+    b = values(1, seed, 0, matrices * n * k, TYPES[kind], "cuda").reshape(matrices, n, k).mT
+    return torch.bmm(a.mT.contiguous().mT if layout[0] == "t" else a, b.contiguous() if layout[1] == "n" else b)
+
+
 def product(kind, layout, m, n, k, seed):
     """D of one call: A is [M, K] of stream 0, B the transpose of [N, K] of stream 1, bias stream 3."""
     kind, _, bias = kind.partition(" ")
@@ -71,15 +91,20 @@ def main():
     parser.add_argument("--shapes", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--gradients", action="store_true", help="draw gradients of weights")
+    parser.add_argument("--batched", action="store_true", help="draw batches")
     options = parser.parse_args()
     draw, products = random.Random(options.seed + 1), []
-    shapes = (drawn_gradients if options.gradients else drawn)(options.shapes, options.seed)
-    for i, (kind, layout, m, n, k) in enumerate(shapes):
+    draw_shapes = drawn_batches if options.batched else drawn_gradients if options.gradients else drawn
+    for i, (kind, layout, m, n, k, *of_batch) in enumerate(draw_shapes(options.shapes, options.seed)):
         seed = 1_000_000 * options.seed + i
-        d = product(kind, layout, m, n, k, seed)
+        if options.batched:
+            of_batch.append(draw.randrange(of_batch[0]))  # the matrix
+            d = batch(kind, layout, m, n, k, of_batch[0], seed)[of_batch[1]]
+        else:
+            d = product(kind, layout, m, n, k, seed)
         rows, cols = (sorted(draw.sample(range(size), min(size, most))) for size, most in ((m, 2), (n, 8)))
         words = d[rows][:, cols].contiguous().cpu().view(torch.int32 if d.element_size() == 4 else torch.int16)
-        products.append([kind, layout, m, n, k, seed, rows, cols, words.reshape(-1).tolist()])
+        products.append([kind, layout, m, n, k, *of_batch, seed, rows, cols, words.reshape(-1).tolist()])
     recorded = {**about_this_machine("cuda"), "generator": GENERATOR, "products": products}
     with lzma.open(options.output, "wt") as file:
         json.dump(recorded, file, separators=(",", ":"))

@@ -5,6 +5,8 @@
 //
 //   record_choices INDEX PROCESSES SECONDS OUTPUT nt,nn,tn          the grid of these layouts
 //   record_choices INDEX PROCESSES SECONDS OUTPUT nt,nn,tn SHAPES   the shapes of a file, lines "kind|layout|m|n|k"
+//   record_choices INDEX PROCESSES SECONDS OUTPUT batched SHAPES    all batches of these, lines
+//   "kind|layout|m|n|k|most"
 //
 // A line of the output: kind|layout|n|k|most M|m:class,m:class,...; at the end a line a class: #class number slices
 // name
@@ -32,7 +34,7 @@ namespace {
 struct Kind {
   const char* name;
   at::ScalarType operand, result;
-  enum Api { mm, addmm, scaled } api;
+  enum Api { mm, addmm, scaled, bmm } api;
   bool tf32, fast;
   const char* layout;
 };
@@ -53,6 +55,9 @@ std::vector<Kind> kinds_of(const std::string& layouts) {
                {"bf16", "bf16 bias", at::kBFloat16, false},
                {"f16", "f16 bias", at::kHalf, false}};
   for (const char* layout : {"nt", "nn", "tn"}) {
+    if (has("batched"))
+      for (const auto& type : types)
+        kinds.push_back({type.name, type.type, type.type, Kind::bmm, type.tf32, false, layout});
     if (!has(layout)) continue;
     for (const auto& type : types)
       kinds.push_back({type.name, type.type, type.type, Kind::mm, type.tf32, false, layout});
@@ -119,12 +124,12 @@ class Recorder {
   }
 
   /// The number of the class of the call's kernels.
-  int choice(const Kind& kind, int64_t m, int64_t n, int64_t k) {
+  int choice(const Kind& kind, int64_t m, int64_t n, int64_t k, int64_t batch = 1) {
     ++calls;
     require(cuStreamBeginCapture(stream_.stream(), CU_STREAM_CAPTURE_MODE_RELAXED), "cuStreamBeginCapture");
     std::string refused;
     try {
-      call(kind, m, n, k);
+      call(kind, m, n, k, batch);
     } catch (const std::exception& error) {
       refused = std::string("refused: ") + std::string(error.what()).substr(0, 80);
     }
@@ -225,6 +230,30 @@ class Recorder {
     return text;
   }
 
+  /// The classes from each number of matrices on at which they change.
+  std::string batches(const Kind& kind, int64_t m, int64_t n, int64_t k, int64_t most) {
+    std::map<int64_t, int> values;
+    for (int64_t batch = 1; batch < most; batch += std::max<int64_t>(1, batch / 4))
+      values[batch] = choice(kind, m, n, k, batch);
+    values[most] = choice(kind, m, n, k, most);
+    const std::map<int64_t, int> scanned = values;
+    for (auto next = std::next(scanned.begin()); next != scanned.end(); ++next) {
+      int64_t low = std::prev(next)->first, high = next->first;
+      while (high - low > 1 && values[low] != values[high]) {
+        const int64_t middle = (low + high) / 2;
+        values[middle] = choice(kind, m, n, k, middle);
+        (values[middle] == values[low] ? low : high) = middle;
+      }
+    }
+    std::string text;
+    int last = -1;
+    for (const auto& [batch, number] : values) {
+      if (number != last) text += (text.empty() ? "" : ",") + std::to_string(batch) + ":" + std::to_string(number);
+      last = number;
+    }
+    return text;
+  }
+
   const std::map<std::pair<std::string, int>, int>& classes() const { return classes_; }
   int64_t calls = 0;
 
@@ -233,8 +262,18 @@ class Recorder {
     return flat_.at(type).as_strided({rows, cols}, {transposed ? 1 : cols, transposed ? rows : 1});
   }
 
-  void call(const Kind& kind, int64_t m, int64_t n, int64_t k) {
+  at::Tensor tensors(at::ScalarType type, int64_t batch, int64_t rows, int64_t cols, bool transposed) {
+    return flat_.at(type).as_strided({batch, rows, cols}, {rows * cols, transposed ? 1 : cols, transposed ? rows : 1});
+  }
+
+  void call(const Kind& kind, int64_t m, int64_t n, int64_t k, int64_t batch = 1) {
     at::globalContext().setAllowTF32CuBLAS(kind.tf32);
+    if (kind.api == Kind::bmm) {
+      at::Tensor d = tensors(kind.result, batch, m, n, false);
+      at::bmm_out(d, tensors(kind.operand, batch, m, k, kind.layout[0] == 't'),
+                  tensors(kind.operand, batch, k, n, kind.layout[1] == 't'));
+      return;
+    }
     at::Tensor a = tensor(kind.operand, m, k, kind.layout[0] == 't'),
                b = tensor(kind.operand, k, n, kind.layout[1] == 't');
     at::Tensor d = tensor(kind.result, m, n, false);
@@ -263,7 +302,7 @@ int main(int argc, char** argv) {
   const int index = std::atoi(argv[1]), processes = std::atoi(argv[2]);
   const auto begin = std::chrono::steady_clock::now();
   const auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
-  const double most = std::atof(argv[3]);
+  const double most_seconds = std::atof(argv[3]);
   at::NoGradGuard no_grad;
   const std::vector<Kind> kinds = kinds_of(argv[5]);
   Recorder recorder(kinds);
@@ -272,7 +311,7 @@ int main(int argc, char** argv) {
   int64_t task = 0, pairs = 0;
   const auto record = [&](const Kind& kind, int64_t n, int64_t k) {
     if (task++ % processes != index) return true;
-    if (seconds() > most) return false;
+    if (seconds() > most_seconds) return false;
     const int64_t calls = recorder.calls;
     const double from = seconds();
     out << kind.name << '|' << kind.layout << '|' << n << '|' << k << "|16384|" << recorder.runs(kind, n, k) << '\n';
@@ -285,12 +324,20 @@ int main(int argc, char** argv) {
     std::ifstream shapes(file);
     for (std::string line; std::getline(shapes, line);) {
       char name[32], layout[8];
-      long long m = 0, n = 0, k = 0;
-      if (std::sscanf(line.c_str(), "%31[^|]|%7[^|]|%lld|%lld|%lld", name, layout, &m, &n, &k) != 5) continue;
+      long long m = 0, n = 0, k = 0, most = 0;
+      const int fields =
+          std::sscanf(line.c_str(), "%31[^|]|%7[^|]|%lld|%lld|%lld|%lld", name, layout, &m, &n, &k, &most);
+      if (fields < 5) continue;
       for (const Kind& kind : kinds) {
         if (std::string(name) != kind.name || std::string(layout) != kind.layout || task++ % processes != index)
           continue;
-        out << line << '|' << recorder.choice(kind, m, n, k) << '\n';
+        if (fields == 5) {
+          out << line << '|' << recorder.choice(kind, m, n, k) << '\n';
+        } else {
+          if (seconds() > most_seconds) return;
+          out << line << '|' << recorder.batches(kind, m, n, k, most) << '\n';
+          ++pairs;
+        }
       }
     }
   };
