@@ -257,7 +257,7 @@ TEST_CASE(
                                        {"scalar_video", 514}}) {
     LaunchFile file = as_launch_file(read_tensor_file(test::oracle_path(fmt::format("{}.safetensors", name))));
     CHECK(std::ssize(file.launches) == launches);
-    file.launches.resize(std::min<size_t>(file.launches.size(), test::amount(160, 10'000, 10'000)));
+    file.launches.resize(std::min<size_t>(file.launches.size(), test::amount(40, 10'000, 10'000)));
     int64_t changed = 0;
     const std::vector<LaunchComparison> compared = verify(file, 2);
     for (size_t i = 0; i < compared.size(); ++i) {
@@ -266,7 +266,6 @@ TEST_CASE(
       CHECK(compared[i].differing_bytes == 0);
       changed += compared[i].changed_bytes;
     }
-    // Those of scalar_video change 174 bytes each.
-    CHECK(changed > (name == std::string_view("scalar_video") ? 20'000 : 50'000));
+    CHECK(changed > 40 * std::ssize(compared));
   }
 }

@@ -19,6 +19,8 @@ constexpr const char *warp = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
                      *group = "wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16",
                      *fifth = "tcgen05.mma.cta_group::1.kind::f16";
 
+/// The cases read the file's memory.
+std::vector<Case> cases_of_file(VectorFile&&) = delete;
 std::vector<Case> cases_of_file(const VectorFile& vectors) {
   std::vector<Case> cases;
   for (int64_t index = 0; index < vectors.cases; ++index) {
@@ -93,7 +95,8 @@ TEST_CASE("a changed code is that of the element, in a matrix, a register and a 
 }
 
 TEST_CASE("what a case does not have is refused") {
-  const std::vector<Case> cases = cases_of_file(as_vector_file(test::golden_file("right", warp)));
+  const VectorFile vectors = as_vector_file(test::golden_file("right", warp));
+  const std::vector<Case> cases = cases_of_file(vectors);
   const auto set = [&](CodeChange change) { return wrong_d(cases, 0, {.changes = {std::move(change)}}); };
   CHECK_THROWS_MATCHES(set({"smem", {0}, 1}), Error, refused(unknown_name, "set"));
   CHECK_THROWS_MATCHES(set({"sfa", {0, 0}, 1}), Error, refused(no_effect, "set"));

@@ -269,7 +269,7 @@ std::vector<Product> products_of(const AccumulatorModel& row) {
 }
 
 /// How many outputs of every row are compared with the slow oracle.
-const int64_t outputs_per_row = test::amount<int64_t>(10'000, 200'000, 1'000'000);
+const int64_t outputs_per_row = test::amount<int64_t>(3'000, 200'000, 1'000'000);
 
 void require_row_agrees(const AccumulatorModel& row) {
   const std::vector<Product> products = products_of(row);

@@ -23,8 +23,9 @@ std::vector<uint64_t> codes_with_successor(const FormatInfo& format) {
   std::vector<uint64_t> codes;
   const uint64_t unit = uint64_t{1} << format.ignored_bits;
   const uint64_t count = format.max_finite() / unit;
-  const uint64_t step = format.bits == 64                           ? 0x0001'0000'0000'0F2B
-                        : format.bits == 32 && !format.ignored_bits ? 60013
+  const uint64_t step = format.bits == 64
+                            ? test::amount(0x0010'0000'0000'0F2B, 0x0001'0000'0000'0F2B, 0x0001'0000'0000'0F2B)
+                        : format.bits == 32 && !format.ignored_bits ? test::amount(960017, 60013, 60013)
                         : format.bits > 8                           ? test::amount(37, 1, 1)
                                                                     : 1;
   for (uint64_t i = 0; i < count; i += step) codes.push_back(i * unit);

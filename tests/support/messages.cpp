@@ -124,7 +124,7 @@ std::string approved_form(std::string text) {
     text.replace(at, std::min(end, text.size()) - at, "digest = $DIGEST");
   }
   // The component lab adds one verb to the list of them.
-  replace_all(text, "gpu, survey, bench", "gpu, bench");
+  replace_all(text, "gpu, survey, ptx", "gpu, ptx");
   replace_all(text, source_path(""), "$SOURCE/");
   replace_all(text, std::filesystem::current_path().string(), "$BUILD");
   return text;
