@@ -16,22 +16,25 @@ function(bitmma_data component source)
   set(bitmma_${component}_data ${bitmma_${component}_data} ${CMAKE_CURRENT_BINARY_DIR}/${file}.cpp PARENT_SCOPE)
 endfunction()
 
-# The catalogue of plans, and the recorded choices of libraries: those of a grid of shapes are 6 MB, more than the rest of the
-# program, and a page that is loaded from a server does without.
-option(BITMMA_CHOICES_GRID "Build in the recorded choices of cuBLAS for a grid of shapes" ON)
+# The catalogue of plans, and the recorded choices of libraries: those of a grid of shapes and of batches are 7 MB, more than
+# the rest of the program, and a page that is loaded from a server does without.
+option(BITMMA_CHOICES_GRID "Build in the recorded choices of cuBLAS for a grid of shapes and for batches" ON)
 set(grid "")
+set(batched "")
 if(BITMMA_CHOICES_GRID)
-  set(archive ${CMAKE_CURRENT_SOURCE_DIR}/data/choices/cublas_13.1_grid.tar.xz)
-  set(grid ${CMAKE_CURRENT_BINARY_DIR}/cublas_13.1_grid.txt)
-  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${archive})
-  if(${archive} IS_NEWER_THAN ${grid})
-    file(ARCHIVE_EXTRACT INPUT ${archive} DESTINATION ${CMAKE_CURRENT_BINARY_DIR} TOUCH)
-  endif()
+  foreach(table grid batched)
+    set(archive ${CMAKE_CURRENT_SOURCE_DIR}/data/choices/cublas_13.1_${table}.tar.xz)
+    set(${table} ${CMAKE_CURRENT_BINARY_DIR}/cublas_13.1_${table}.txt)
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${archive})
+    if(${archive} IS_NEWER_THAN ${${table}})
+      file(ARCHIVE_EXTRACT INPUT ${archive} DESTINATION ${CMAKE_CURRENT_BINARY_DIR} TOUCH)
+    endif()
+  endforeach()
 endif()
 bitmma_data(products gemm/catalogue_data PLANS_JSON=data/plans/plans.json KERNELS_JSON=data/plans/kernels.json
             TYPES_JSON=data/plans/types.json)
 bitmma_data(products gemm/choices_data CHOICES_TXT=data/choices/cublas_13.1.txt
-            CHOICES_GRID_TXT=${grid} CHOICES_BY_K_TXT=data/choices/cublas_13.1_by_k.txt)
+            CHOICES_GRID_TXT=${grid} CHOICES_BATCHED_TXT=${batched} CHOICES_BY_K_TXT=data/choices/cublas_13.1_by_k.txt)
 # The facts that surveys confirmed.
 bitmma_data(core instruction/confirmed_data CONFIRMED_JSON=data/surveys/confirmed.json)
 # The tables of what GPUs gave for functions of words: evidence is never stronger than they are.

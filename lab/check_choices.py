@@ -6,6 +6,7 @@
   check_choices.py FOLDER --nearest     calls of other shapes too, with the choice for the nearest recorded shape
   check_choices.py --held-out FILE      shapes of record_choice_grid.py --shapes: how often the choice is right, by kind
   check_choices.py --products FILE      products of record_choice_products.py: the bits of D
+  check_choices.py --gaps FILE          batches of record_choice_grid.py --gaps: does the kernel depend on gaps?
 
 Prints how many calls agree, by kind of call, and each that does not. Exit code 1 if a recorded shape has another
 kernel.
@@ -156,18 +157,20 @@ def words_of_products(path, step=1):
     with lzma.open(path, "rt") as file:
         products = json.load(file)["products"][::step]
     verdicts = []
-    for kind, layout, m, n, k, seed, rows, cols, words in products:
+    for kind, layout, m, n, k, *of_batch, seed, rows, cols, words in products:
+        matrices, matrix = of_batch or (0, 0)
         arguments = {**KINDS[kind], "target": "H200", "layout": layout}
         dtype = arguments["dtype"]
-        call = (kind, layout, m, n, k)
+        call = (kind, layout, m, n, k, *of_batch[:1])
         is_exact = False
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                choice = bitmma.library_choice(m, n, k, nearest=True, **arguments)
+                choice = bitmma.library_choice(m, n, k, nearest=True, matrices=matrices, **arguments)
             is_exact = choice.exact
-            a = bitmma.generated(dtype, (m, k), seed, "a", rows)
-            b = bitmma.generated(dtype, (n, k), seed, "b", cols).T
+            stacked = max(matrices, 1)
+            a = bitmma.generated(dtype, (stacked * m, k), seed, "a", [matrix * m + row for row in rows])
+            b = bitmma.generated(dtype, (stacked * n, k), seed, "b", [matrix * n + col for col in cols]).T
             others = {"rows": rows, "cols": cols, "whole": (m, n)}
             if arguments["bias"]:
                 others["bias"] = bitmma.generated(dtype, (1, n), seed, "bias")[0, cols]
@@ -181,17 +184,33 @@ def words_of_products(path, step=1):
     return verdicts
 
 
+def kernels_with_gaps(path):
+    """Counter of (rows begin at multiples of 16 bytes, the kernel is that without gaps)."""
+    verdicts = Counter()
+    for (kind, layout, m, n, k, matrices, _, dense, gaps), classes in recorded_rows(path):
+        lines = (m if layout[0] == "t" else k, k if layout[1] == "t" else n)
+        is_aligned = all(int(matrices) * int(line) * (4 if "32" in kind else 2) % 16 == 0 for line in lines)
+        verdicts[is_aligned, classes[dense] == classes[gaps]] += 1
+    return verdicts
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", nargs="*", help="with files of record_products.py")
     parser.add_argument("--held-out", help="a file of record_choice_grid.py --shapes")
     parser.add_argument("--products", help="a file of record_choice_products.py")
+    parser.add_argument("--gaps", help="a file of record_choice_grid.py --gaps")
     parser.add_argument("--nearest", action="store_true", help="shapes that were not recorded too")
     options = parser.parse_args()
     if options.held_out:
         for (kind, layout), rates in sorted(hit_rates(options.held_out).items()):
             of_steps = ", ".join(f"{name} {right} of {drawn}" for name, (right, drawn) in sorted(rates.items()))
             print(f"{kind} {layout}: {of_steps}")
+        return 0
+    if options.gaps:
+        for (is_aligned, is_same), count in sorted(kernels_with_gaps(options.gaps).items()):
+            where = "rows at multiples of 16 bytes" if is_aligned else "other rows"
+            print(f"{where}: {count} {'take the same kernel' if is_same else 'take another kernel'} as without gaps")
         return 0
     if options.products:
         verdicts = words_of_products(options.products)

@@ -5,6 +5,8 @@
   pack_choices.py h100.json.xz h200.json.xz -o data/choices/cublas_13.1.txt
   pack_choices.py --grid grid.tar.xz --gpu H200 --about "NVIDIA H200, ..." -o data/choices/cublas_13.1_grid.tar.xz
   pack_choices.py --by-k by_k.tar.xz --gpu H200 --about "NVIDIA H200, ..." -o data/choices/cublas_13.1_by_k.txt
+  pack_choices.py --batched batched.tar.xz --gpu H200 --about "NVIDIA H200, ..." \\
+      -o data/choices/cublas_13.1_batched.tar.xz
 
 Kernels whose differences do not affect the bits get one name, with `*` for what is left out: tiles, stages,
 clusters and raster of nvjet, tiles of CUTLASS 2 and of xmma. Needs c++filt. data/choices/README.md explains the table.
@@ -12,6 +14,7 @@ clusters and raster of nvjet, tiles of CUTLASS 2 and of xmma. Needs c++filt. dat
 
 import argparse
 import io
+import itertools
 import json
 import lzma
 import re
@@ -19,6 +22,8 @@ import subprocess
 import sys
 import tarfile
 from collections import Counter
+
+import attention_shapes
 
 DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
@@ -222,20 +227,88 @@ def by_k_of(archives):
     return tables
 
 
+def class_of_batch(name, slices):
+    """The class and slices of a call of torch.bmm. The layout that the name of a kernel with one slice has decides no
+    bit."""
+    if max(slices, 1) == 1 and " + " not in name:
+        name = re.sub(r"^(cutlass_\w+gemm_.*\*)_[tn]{2}$", r"\1", name)
+        if "segment_k_on" not in name:
+            name = re.sub(r"^(sm\d+_xmma_gemm_\w+?_\w+?_f32)_.*$", r"\1_*", name)
+        if re.search("gemv|gemmSN|gemmk1|dot_kernel", name):
+            name = "gemv and others: *"
+    return name, max(slices, 1)
+
+
+def runs_of_batches(runs, classes):
+    """((matrices, (class, slices)), ...) of a recorded line."""
+    rows = []
+    for run in runs.split(","):
+        matrices, number = run.split(":")
+        if not rows or rows[-1][1] != classes[number]:
+            rows.append((int(matrices), classes[number]))
+    return tuple(rows)
+
+
+def pack_batched(options):
+    recorded, of_process = {}, {}
+    for path in options.recordings:
+        for (kind, layout, m, n, k, _, runs), classes in recorded_rows(path):
+            if id(classes) not in of_process:  # the classes are kept, so that no other ones get their number
+                of_process[id(classes)] = classes, {number: class_of_batch(*row) for number, row in classes.items()}
+            recorded[kind, layout, int(m), int(n), int(k)] = runs_of_batches(runs, of_process[id(classes)][1])
+    heads, pairs = sorted(attention_shapes.HEADS), [pair for pair in attention_shapes.lengths() if pair[0] > 1]
+    rows = {}
+    for kind in sorted({key[0] for key in recorded}):
+        for head in heads:
+            for pair in pairs:
+                for (part, layout), shape in attention_shapes.products_of_attention(*pair, head).items():
+                    rows.setdefault((kind, layout, part), []).append(recorded[(kind, layout, *shape)])
+    lists = {runs: 0 for row in rows.values() for runs in row}
+    used = Counter(kernel for runs in lists for _, kernel in runs)
+    kernels = [kernel for kernel, _ in used.most_common()]
+    names = list(dict.fromkeys(name for name, _ in kernels))
+    number = {kernel: at + 1 for at, kernel in enumerate(kernels)}
+    lines = [
+        "# Which kernel cuBLAS takes for batches. Made by lab/pack_choices.py; data/choices/README.md explains it.",
+        f"# {options.about}",
+        "names",
+        *names,
+        "kernels",
+        digits(value for name, slices in kernels for value in (names.index(name), slices)),
+        "heads",
+        digits(heads),
+        "pairs",
+        digits(length for pair in pairs for length in pair),
+        "runs",
+    ]
+    for at, runs in enumerate(lists):
+        lists[runs], before, values = at, 0, []
+        for matrices, kernel in runs:
+            values += [matrices - before, number[kernel]]
+            before = matrices
+        lines.append(digits(values))
+    lines.append("choices")
+    for key, row in rows.items():
+        repeated = ([lists[runs], len(list(group))] for runs, group in itertools.groupby(row))
+        lines.append("|".join([options.gpu, *key, digits(value for pair in repeated for value in pair)]))
+    return "\n".join(lines) + "\n", f"{len(recorded)} shapes, {len(kernels)} kernels with slices, {len(lists)} lists"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("recordings", nargs="+", help="files of record_choices.py, one a GPU")
     parser.add_argument("-o", "--output", required=True, help="the table to write")
     parser.add_argument("--grid", action="store_true", help="the recordings are of record_choice_grid.py")
     parser.add_argument("--by-k", action="store_true", help="the recordings are of record_choice_grid.py --by-k")
-    parser.add_argument("--gpu", default="H200", help="with --grid and --by-k: the GPU's short name")
+    parser.add_argument("--batched", action="store_true", help="the recordings are of record_choice_grid.py --batched")
+    parser.add_argument("--gpu", default="H200", help="with --grid, --by-k and --batched: the GPU's short name")
     parser.add_argument("--without", nargs="*", default=[], metavar="KIND|LAYOUT", help="grids that are left out")
-    parser.add_argument("--about", default="", help="with --grid and --by-k: GPU, library, driver and date")
+    parser.add_argument("--about", default="", help="with these: GPU, library, driver and date")
     options = parser.parse_args()
-    if options.grid:
-        text, summary = pack_grid(options)
+    if options.grid or options.batched:
+        text, summary = pack_grid(options) if options.grid else pack_batched(options)
         with tarfile.open(options.output, "w:xz") as archive:
-            member = tarfile.TarInfo("cublas_13.1_grid.txt")
+            member = tarfile.TarInfo(f"cublas_13.1_{'grid' if options.grid else 'batched'}.txt")
             member.size = len(text)
             archive.addfile(member, io.BytesIO(text.encode()))
         print(f"{options.output}: {len(text)} bytes before compression, {summary}")

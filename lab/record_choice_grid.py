@@ -26,6 +26,8 @@ import tempfile
 
 import torch
 
+from attention_shapes import batched, drawn_batches
+
 CUDA = os.environ.get("CUDA_HOME", "/usr/local/cuda")
 
 
@@ -53,43 +55,6 @@ def gradients():
         for k in [*range(1, 2048), *range(2048, 16385, 8)]
         if max(m, n) * k <= 2**28
     ]
-
-
-HEADS = (64, 128, 32, 80, 96, 16, 256, 48, 8, 40, 72, 112, 160, 192)
-
-
-def lengths():
-    """(queries, keys) of attention: as many of both, or a single query; then grids in steps of 16, 64 and 256."""
-    sizes = [*range(1, 513), *range(520, 1025, 8), *range(1088, 4097, 64)]
-    pairs = [(size, size) for size in sizes] + [(1, size) for size in sizes]
-    for step, most in ((16, 256), (64, 1024), (256, 4096)):
-        steps = range(step, most + 1, step)
-        pairs += [(queries, keys) for queries in steps for keys in steps]
-    return list(dict.fromkeys(pairs))
-
-
-def products_of_attention(queries, keys, head):
-    """{(part, layout): (M, N, K)}: scores and the product with the values, and their gradients."""
-    scores, values = (queries, keys, head), (queries, head, keys)
-    return {
-        ("scores", "nt"): scores,  # q @ k.T; the gradient of the weights, by the values
-        ("values", "nn"): values,  # weights @ v; the gradient of q
-        ("values", "tn"): (keys, head, queries),  # gradients of k and of v
-        ("scores", "nn"): scores,  # of keys whose columns are contiguous
-        ("values", "nt"): values,
-    }
-
-
-def batched():
-    """(kind, layout, M, N, K, most) of batches of products, those that models have most often first."""
-    shapes = {}
-    for head in HEADS:
-        for pair in lengths():
-            for (_, layout), (m, n, k) in products_of_attention(*pair, head).items():
-                for kind in ("f32", "tf32", "bf16", "f16"):
-                    most = min(1024, 2**30 // (4 if "32" in kind else 2) // max(m * n, n * k, m * k))
-                    shapes[kind, layout, m, n, k, most] = None
-    return list(shapes)
 
 
 def runs_by_k(files, output):
@@ -123,12 +88,16 @@ def main():
     parser.add_argument("--shapes", help="record the shapes of this file instead of the grid")
     parser.add_argument("--by-k", action="store_true", help="record gradients of weights, at every change of K")
     parser.add_argument("--batched", action="store_true", help="record batches of products")
+    parser.add_argument(
+        "--gaps", type=int, default=0, metavar="COUNT", help="record so many batches with gaps and without"
+    )
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        if options.by_k or options.batched:
+        if options.by_k or options.batched or options.gaps:
             options.layouts, options.shapes = "tn" if options.by_k else "batched", os.path.join(folder, "shapes.txt")
             with open(options.shapes, "w") as file:
-                shapes = gradients() if options.by_k else batched()
+                drawn = [(*shape, "gaps") for shape in drawn_batches(options.gaps, 1)]
+                shapes = gradients() if options.by_k else batched() if options.batched else drawn
                 file.writelines("|".join(map(str, shape)) + "\n" for shape in shapes)
         program = os.path.join(folder, "record_choices")
         paths = build(program)

@@ -15,14 +15,13 @@ PyTorch and a GPU, not bitmma.
 import argparse
 import json
 import lzma
-import math
 import os
 import random
 import sys
 
 import torch
 
-import record_choice_grid
+from attention_shapes import drawn_batches
 from record_common import GENERATOR, ROOT, about_this_machine, values
 
 TYPES = {"f32": torch.float32, "tf32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
@@ -56,14 +55,6 @@ def drawn_gradients(count, seed):
     shapes = ((*draw.choice(pairs), int(2 ** draw.uniform(0, 12))) for _ in range(100 * count))
     fit = [(m, n, k) for m, n, k in shapes if max(m * k, n * k) <= 2**25 and m * n <= 2**28][:count]
     return [(list(TYPES)[i % len(TYPES)], "tn", *shape) for i, shape in enumerate(fit)]
-
-
-def drawn_batches(count, seed):
-    """(kind, layout, M, N, K, matrices) of those that record_choice_grid.py --batched records, up to 256 matrices."""
-    draw = random.Random(seed)
-    shapes = draw.sample(record_choice_grid.batched(), 4 * count)
-    batches = ((*shape, int(2 ** draw.uniform(0, math.log2(min(most, 256))))) for *shape, most in shapes)
-    return [shape for shape in batches if max(shape[2], shape[3]) * shape[4] * shape[5] <= 2**23][:count]
 
 
 def batch(kind, layout, m, n, k, matrices, seed):

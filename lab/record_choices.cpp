@@ -124,12 +124,12 @@ class Recorder {
   }
 
   /// The number of the class of the call's kernels.
-  int choice(const Kind& kind, int64_t m, int64_t n, int64_t k, int64_t batch = 1) {
+  int choice(const Kind& kind, int64_t m, int64_t n, int64_t k, int64_t batch = 1, bool gaps = false) {
     ++calls;
     require(cuStreamBeginCapture(stream_.stream(), CU_STREAM_CAPTURE_MODE_RELAXED), "cuStreamBeginCapture");
     std::string refused;
     try {
-      call(kind, m, n, k, batch);
+      call(kind, m, n, k, batch, gaps);
     } catch (const std::exception& error) {
       refused = std::string("refused: ") + std::string(error.what()).substr(0, 80);
     }
@@ -164,7 +164,8 @@ class Recorder {
       functions.push_back(function);
     }
     require(cuGraphDestroy(graph), "cuGraphDestroy");
-    if (!has_reduction) slices = layers;
+    // Of a batch, the matrices are layers of the grid, if the grid has layers.
+    if (!has_reduction) slices = kind.api == Kind::bmm && layers % batch == 0 ? int(layers / batch) : layers;
     const auto [known, is_new] = known_.try_emplace({functions, slices}, 0);
     if (is_new || !refused.empty()) {
       std::string name = refused;
@@ -262,16 +263,20 @@ class Recorder {
     return flat_.at(type).as_strided({rows, cols}, {transposed ? 1 : cols, transposed ? rows : 1});
   }
 
-  at::Tensor tensors(at::ScalarType type, int64_t batch, int64_t rows, int64_t cols, bool transposed) {
-    return flat_.at(type).as_strided({batch, rows, cols}, {rows * cols, transposed ? 1 : cols, transposed ? rows : 1});
+  /// Matrices one behind the other; with gaps, line i of all matrices before line i + 1 of any, as
+  /// nn.MultiheadAttention has them.
+  at::Tensor tensors(at::ScalarType type, int64_t batch, int64_t rows, int64_t cols, bool transposed, bool gaps) {
+    const int64_t line = transposed ? rows : cols, step = gaps ? batch * line : line;
+    return flat_.at(type).as_strided({batch, rows, cols},
+                                     {gaps ? line : rows * cols, transposed ? 1 : step, transposed ? step : 1});
   }
 
-  void call(const Kind& kind, int64_t m, int64_t n, int64_t k, int64_t batch = 1) {
+  void call(const Kind& kind, int64_t m, int64_t n, int64_t k, int64_t batch = 1, bool gaps = false) {
     at::globalContext().setAllowTF32CuBLAS(kind.tf32);
     if (kind.api == Kind::bmm) {
-      at::Tensor d = tensors(kind.result, batch, m, n, false);
-      at::bmm_out(d, tensors(kind.operand, batch, m, k, kind.layout[0] == 't'),
-                  tensors(kind.operand, batch, k, n, kind.layout[1] == 't'));
+      at::Tensor d = tensors(kind.result, batch, m, n, false, false);
+      at::bmm_out(d, tensors(kind.operand, batch, m, k, kind.layout[0] == 't', gaps),
+                  tensors(kind.operand, batch, k, n, kind.layout[1] == 't', gaps));
       return;
     }
     at::Tensor a = tensor(kind.operand, m, k, kind.layout[0] == 't'),
@@ -335,7 +340,12 @@ int main(int argc, char** argv) {
           out << line << '|' << recorder.choice(kind, m, n, k) << '\n';
         } else {
           if (seconds() > most_seconds) return;
-          out << line << '|' << recorder.batches(kind, m, n, k, most) << '\n';
+          const auto choices = [&] {
+            return line.ends_with("gaps") ? std::to_string(recorder.choice(kind, m, n, k, most, false)) + "|" +
+                                                std::to_string(recorder.choice(kind, m, n, k, most, true))
+                                          : recorder.batches(kind, m, n, k, most);
+          };
+          out << line << '|' << choices() << '\n';
           ++pairs;
         }
       }

@@ -191,6 +191,7 @@ LibraryCall call_in(nb::handle call) {
           .m = nb::cast<int64_t>(shape[0]),
           .n = nb::cast<int64_t>(shape[1]),
           .k = nb::cast<int64_t>(shape[2]),
+          .matrices = field<int64_t>(call, "matrices"),
           .nearest = field<bool>(call, "nearest")};
 }
 

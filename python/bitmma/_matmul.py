@@ -65,6 +65,8 @@ class LibraryCall:
     """"tensor", "rows" or empty."""
     use_fast_accum: bool
     nearest: bool
+    matrices: int = 0
+    """Of torch.bmm; 0: another call."""
 
     def choice(self, stacklevel: int) -> LibraryChoice:
         """The kernel that the library takes. Warns the caller's caller, and so on by `stacklevel`, of another shape."""
@@ -116,6 +118,7 @@ def library_choice(
     allow_tf32: bool = False,
     scales: str | None = None,
     use_fast_accum: bool = False,
+    matrices: int = 0,
     nearest: bool = False,
 ) -> LibraryChoice:
     """The kernel that a library takes for a product of [M, K] and [K, N], as recorded on the GPU.
@@ -129,13 +132,15 @@ def library_choice(
     allow_tf32      torch.backends.cuda.matmul.allow_tf32
     scales          "tensor" or "rows", of torch._scaled_mm
     use_fast_accum  of torch._scaled_mm
+    matrices        of torch.bmm, whose choice depends on their number; 0: torch.mm and its like
     nearest         for a shape that was not recorded, the choice for the nearest one, with a warning; else it is an
-                    Error
+                    Error. Batches have none
 
     Recorded are on the H200 all N and K that are multiples of 64 up to 16384, with M up to 16384: of bf16, f16, f32 and
     tf32 in layouts "nt", "nn" and "tn" (there M is a multiple of 8), with bias in "nt", of bf16 and f16 also in "nn",
     and of e4m3 with one scale each in "nt"; in "tn", as gradients of weights are, also any K up to 2048 of many pairs
-    (M, N); on both GPUs, in more kinds, 393 pairs (N, K) of open models' layers.
+    (M, N); on both GPUs, in more kinds, 393 pairs (N, K) of open models' layers. Batches on the H200: the products of
+    attention with 2 to 512 positions, and more in larger steps, for 14 sizes of heads.
 
     >>> library_choice(1024, 4096, 4096, "bf16", target="H100").kernel
     'nvjet_sm90_tst_*'
@@ -157,6 +162,7 @@ def library_choice(
         scales=scales or "",
         use_fast_accum=use_fast_accum,
         nearest=nearest,
+        matrices=matrices,
     )
     return call.choice(4)
 
@@ -252,8 +258,9 @@ def _is_integer(format: str) -> bool:
 
 
 def _fold(operands: dict[str, Any]) -> tuple[int, ...]:
-    """The axes of D in front of N. torch.matmul multiplies a stack of A by one B as a matrix of all their rows."""
-    (format, a), b = operands["a"], operands["b"][1]
+    """The axes of D in front of N. torch.matmul multiplies a stack of A by one B as a matrix of all their rows, and a
+    stack by a stack with torch.bmm: then the operands have three axes."""
+    (format, a), (format_of_b, b) = operands["a"], operands["b"]
     for name, array in (("a", a), ("b", b)):
         if array.ndim < 2:
             raise refuse(
@@ -263,12 +270,20 @@ def _fold(operands: dict[str, Any]) -> tuple[int, ...]:
                 "bitmma.gemm multiplies it as a matrix: a[None, :], b[:, None]",
             )
     if b.ndim > 2:
-        raise refuse(
-            "b",
-            f"shape {b.shape}",
-            "two axes: torch.bmm and torch.baddbmm were not recorded",
-            "bitmma.gemm(a, b, c=...) multiplies stacks in the order of a plan",
-        )
+        if a.ndim == 2:
+            raise refuse(
+                "b",
+                f"shape {b.shape}",
+                f"two axes, as a has: torch multiplies a stack of b as {b.swapaxes(-1, -2).shape} by a.T, which was not "
+                "recorded",
+                "bitmma.gemm(a, b) multiplies stacks in the order of a plan",
+            )
+        try:
+            lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        except ValueError:
+            raise refuse("b", f"shape {b.shape}", f"a stack that broadcasts with {a.shape[:-2]}") from None
+        operands["a"], operands["b"] = (format, _stack(a, lead)), (format_of_b, _stack(b, lead))
+        return (*lead, a.shape[-2])
     if a.ndim == 2:
         return a.shape[:1]
     strides, lead = a.strides, a.shape[:-1]
@@ -281,6 +296,24 @@ def _fold(operands: dict[str, Any]) -> tuple[int, ...]:
         )
     operands["a"] = (format, a.reshape(-1, a.shape[-1]))
     return lead
+
+
+def _stack(array: np.ndarray, lead: tuple[int, ...]) -> np.ndarray:
+    """[matrices, rows, columns] as torch.matmul gives it to torch.bmm: a view of the array, or else a copy."""
+    return np.broadcast_to(array, (*lead, *array.shape[-2:])).reshape(-1, *array.shape[-2:])
+
+
+def _require_recorded_strides(name: str, stack: np.ndarray) -> None:
+    """Batches were recorded with matrices one behind the other, each without gaps."""
+    matrix, size = stack[0], stack.dtype.itemsize
+    is_whole = (matrix if _letter(matrix) == "n" else matrix.T).flags.c_contiguous
+    if not is_whole or (len(stack) > 1 and stack.strides[0] != matrix.size * size):
+        raise refuse(
+            name,
+            f"strides {stack.strides} of {stack.shape}",
+            "matrices one behind the other, each without gaps: a batch of others was not recorded",
+            f"a copy has such strides: np.ascontiguousarray({name}), {name}.contiguous()",
+        )
 
 
 def chosen_product(
@@ -320,9 +353,23 @@ def chosen_product(
             )
     if left[0] != right[0] and not {left[0], right[0]} <= {"e4m3", "e5m2"}:
         raise refuse("b", right[0], f"{left[0]}, the type of a", "PyTorch refuses other types; convert the values")
-    (m, k), n = left[1].shape, right[1].shape[1]
-    if right[1].shape[0] != k:
+    (m, k), n = left[1].shape[-2:], right[1].shape[-1]
+    if right[1].shape[-2] != k:
         raise refuse("b", f"shape {right[1].shape}", f"[{k}, N], as a has K = {k}")
+    matrices = 0
+    if right[1].ndim > 2:
+        matrices = len(left[1])
+        others = [name for name in ("bias", "scale_a", "scale_b") if name in operands]
+        if others or m * n * k * matrices == 0:
+            raise refuse(
+                others[0] if others else "a",
+                "given" if others else f"shape {left[1].shape}",
+                "absent: of batches torch.bmm alone was recorded" if others else "1 or more of each extent",
+                "bitmma.gemm multiplies stacks in the order of a plan",
+            )
+        _require_recorded_strides("a", left[1])
+        _require_recorded_strides("b", right[1])
+    first, second = (left[1][0], right[1][0]) if matrices else (left[1], right[1])
     if (scale_a is None) != (scale_b is None):
         raise refuse("scale_b" if scale_b is None else "scale_a", "None", "both scales, or none")
     scales = (
@@ -352,16 +399,18 @@ def chosen_product(
         a=left[0],
         b=right[0],
         out_dtype=None if out_dtype is None else _format(out_dtype),
-        layout=_letter(left[1]) + _letter(right[1]),
+        layout=_letter(first) + _letter(second),
         allow_tf32=allow_tf32,
         bias=bias is not None,
         scales=scales,
         use_fast_accum=use_fast_accum,
         nearest=nearest,
+        matrices=matrices,
     )
     choice = call.choice(stacklevel)
-    plan = _core.chosen_plan(library, choice.kernel, choice.slices, choice.output, operands)
-    d = np.empty((m, n), dtype_of(plan.output))
+    of_a_matrix = {**operands, "a": (left[0], first), "b": (right[0], second)}
+    plan = _core.chosen_plan(library, choice.kernel, choice.slices, choice.output, of_a_matrix)
+    d = np.empty((*left[1].shape[:-1], n), dtype_of(plan.output))
     product_into(d, plan, operands, threads)
     return d.reshape(*lead, n), choice, _evidence_of_all(list(plan.evidence.values()))
 
@@ -432,11 +481,12 @@ def matmul(
 ) -> Any:
     """A @ B, plus a bias, with the bits of PyTorch on a GPU: in the order of the kernel that cuBLAS takes for this
     shape, layout, types and epilogue. Known shapes: on the H200, in layouts nt, nn and tn, all N and K that are
-    multiples of 64 up to 16384, with M up to 16384; on both GPUs 393 pairs (N, K) of open models' layers.
+    multiples of 64 up to 16384, with M up to 16384; on both GPUs 393 pairs (N, K) of open models' layers; batches of
+    products of attention on the H200.
 
     a, b            [M, K] and [K, N], float16, bfloat16, float32 or float8_e4m3fn, with torch's strides: `w.T` of a
-                    weight matrix [N, K] and a copy of it are different calls. A stack [..., M, K] by one b is one
-                    product of all its rows, as in torch.matmul; torch.bmm was not recorded: bitmma.gemm
+                    weight matrix [N, K] and a copy of it are different calls. As in torch.matmul, a stack [..., M, K]
+                    by one b is one product of all its rows, and a stack by a stack is torch.bmm
     bias            [N], of the type of A: torch.addmm(bias, a, b), torch.nn.functional.linear
     target          "H100" or "H200": the choice depends on the board, not only on sm_90a
     library         "cublas 13.1": that of PyTorch 2.11, with PyTorch's workspace

@@ -447,13 +447,12 @@ class Gpu(TorchDispatchMode):
     def _product(self, a: np.ndarray, b: np.ndarray, options: dict[str, Any], to: Tensor) -> np.ndarray:
         """As the library of the GPU adds it."""
         wrong = [name for name in options if name not in ("bias", "scale_a", "scale_b", "use_fast_accum")]
-        if wrong or a.ndim != 2:
-            raise CannotSay(
-                "the library's choice was recorded for neither batches nor a matrix C, alpha and beta, nor relu"
-            )
-        a, b = _as_cublas(a), _as_cublas(b)
-        _require_dense(a, True)
-        _require_dense(b, False)
+        if wrong:
+            raise CannotSay("the library's choice was not recorded for a matrix C, alpha and beta, nor for relu")
+        if a.ndim == 2:
+            a, b = _as_cublas(a), _as_cublas(b)
+            _require_dense(a, True)
+            _require_dense(b, False)
         for backend in ("allow_fp16_accumulation",):
             if getattr(torch.backends.cuda.matmul, backend, False):
                 raise CannotSay(f"torch.backends.cuda.matmul.{backend} is set")

@@ -119,6 +119,16 @@ const ChoiceRun* run_at(ChoiceRuns runs, int64_t m) {
 
 namespace {
 
+std::vector<ChoiceRun> runs_of(std::string_view line) {
+  std::vector<ChoiceRun> runs;
+  int64_t m = 0;
+  for (Numbers numbers(line); numbers.has_more();) {
+    m += numbers.next();
+    runs.push_back({.m = static_cast<int32_t>(m), .kernel = static_cast<uint32_t>(numbers.next())});
+  }
+  return runs;
+}
+
 ChoiceTable table_of(std::string_view text) {
   ChoiceTable made{.lists = {{}}};
   std::vector<std::string> names;
@@ -132,12 +142,7 @@ ChoiceTable table_of(std::string_view text) {
     } else if (section == "kernels") {
       made.kernels = kernels_of(names, line);
     } else if (section == "runs") {
-      std::vector<ChoiceRun>& runs = made.lists.emplace_back();
-      int64_t m = 0;
-      for (Numbers numbers(line); numbers.has_more();) {
-        m += numbers.next();
-        runs.push_back({.m = static_cast<int32_t>(m), .kernel = static_cast<uint32_t>(numbers.next())});
-      }
+      made.lists.push_back(runs_of(line));
     } else if (const std::vector<std::string_view> parts = split(line); parts.size() == 4) {
       ChoiceTable::Call& call = made.calls.emplace_back();
       call.gpu = parts[0], call.kind = parts[1], call.layout = parts[2];
@@ -235,5 +240,67 @@ ChoiceRuns ChoiceGrid::runs(int64_t n, int64_t k) const {
 }
 
 const ChoiceKernel& ChoiceGrid::kernel(uint32_t number) { return Grids::get().kernels[number]; }
+
+ChoiceBatches::ChoiceBatches(std::string_view text) {
+  std::vector<std::string> names;
+  each_line(text, {"names", "kernels", "heads", "pairs", "runs", "choices"},
+            [&](std::string_view section, std::string_view line) {
+              Numbers numbers(line);
+              if (section == "names") {
+                names.emplace_back(line);
+              } else if (section == "kernels") {
+                kernels_ = kernels_of(names, line);
+              } else if (section == "heads") {
+                while (numbers.has_more()) heads_.push_back(numbers.next());
+              } else if (section == "pairs") {
+                while (numbers.has_more()) {
+                  const int64_t queries = numbers.next();
+                  pairs_.try_emplace({queries, numbers.next()}, pairs_.size());
+                }
+              } else if (section == "runs") {
+                lists_.push_back(runs_of(line));
+              } else if (const std::vector<std::string_view> parts = split(line); parts.size() == 5) {
+                Row& row = rows_.emplace_back(Row{parts[0], parts[1], parts[2], parts[3]});
+                uint32_t end = 0;
+                for (Numbers repeated(parts[4]); repeated.has_more();) {
+                  row.lists.push_back(static_cast<uint32_t>(repeated.next()));
+                  row.ends.push_back(end += static_cast<uint32_t>(repeated.next()));
+                }
+              }
+            });
+}
+
+const ChoiceBatches& ChoiceBatches::get() {
+  static const ChoiceBatches batches(choices_batched_text);
+  return batches;
+}
+
+bool ChoiceBatches::has(std::string_view gpu, std::string_view kind, std::string_view layout) const {
+  return std::ranges::any_of(
+      rows_, [&](const Row& row) { return row.gpu == gpu && row.kind == kind && row.layout == layout; });
+}
+
+const ChoiceKernel* ChoiceBatches::find(std::string_view gpu, std::string_view kind, std::string_view layout,
+                                        int64_t m, int64_t n, int64_t k, int64_t matrices, int bytes) const {
+  const int64_t most_elements = most_bytes / bytes / matrices;
+  if (matrices > most_matrices || m > most_elements / n || n > most_elements / k || m > most_elements / k)
+    return nullptr;
+  for (const Row& row : rows_) {
+    if (row.gpu != gpu || row.kind != kind || row.layout != layout) continue;
+    const bool is_scores = row.part == "scores";
+    const int64_t head = is_scores ? k : n;
+    const auto lengths = is_scores ? std::pair(m, n) : layout.front() == 't' ? std::pair(k, m) : std::pair(m, k);
+    const auto of_head = std::ranges::find(heads_, head);
+    const auto pair = pairs_.find(lengths);
+    if (of_head == heads_.end() || pair == pairs_.end()) continue;
+    const size_t place = static_cast<size_t>(of_head - heads_.begin()) * pairs_.size() + pair->second;
+    const auto at = std::ranges::upper_bound(row.ends, place) - row.ends.begin();
+    const std::vector<ChoiceRun>& runs = lists_[row.lists[static_cast<size_t>(at)]];
+    const auto after =
+        std::ranges::upper_bound(runs, matrices, {}, [](const ChoiceRun& run) { return int64_t{run.m}; });
+    return after == runs.begin() ? nullptr : &kernels_[(after - 1)->kernel];
+  }
+  return nullptr;
+}
 
 }  // namespace bitmma

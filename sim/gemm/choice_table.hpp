@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 // The recorded choices of data/choices, whose README explains the files: a table of pairs (N, K) of open models, one of
-// their gradients, and a grid of N and K in steps of 64.
+// their gradients, a grid of N and K in steps of 64, and batches of products of attention.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -75,6 +76,36 @@ class ChoiceGrid {
 
   std::vector<ChoiceRun> runs_ = {};
   std::vector<Part> parts_ = {};  // of each pair, rows of N
+};
+
+/// Batches of products of attention: scores have (M, N, K) = (queries, keys, head), products with the values
+/// (queries, head, keys), and their gradients in layout tn (keys, head, queries).
+class ChoiceBatches {
+ public:
+  static constexpr int64_t most_matrices = 1024, most_bytes = int64_t{1} << 30;  // of an operand or D
+
+  static const ChoiceBatches& get();
+
+  /// Null if the shape was not recorded, or not with so many matrices. `bytes`: of an element.
+  const ChoiceKernel* find(std::string_view gpu, std::string_view kind, std::string_view layout, int64_t m, int64_t n,
+                           int64_t k, int64_t matrices, int bytes) const;
+  /// Whether calls of the kind and layout were recorded on the GPU.
+  bool has(std::string_view gpu, std::string_view kind, std::string_view layout) const;
+  const std::vector<int64_t>& heads() const { return heads_; }
+
+ private:
+  struct Row {
+    std::string_view gpu, kind, layout, part;
+    std::vector<uint32_t> ends = {}, lists = {};  // of each run of equal lists, the index behind it, and the list
+  };
+
+  explicit ChoiceBatches(std::string_view text);
+
+  std::vector<ChoiceKernel> kernels_ = {};
+  std::vector<int64_t> heads_ = {};
+  std::map<std::pair<int64_t, int64_t>, size_t> pairs_ = {};  // (queries, keys) -> number
+  std::vector<std::vector<ChoiceRun>> lists_ = {};            // runs of the number of matrices
+  std::vector<Row> rows_ = {};
 };
 
 }  // namespace bitmma

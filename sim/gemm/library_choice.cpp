@@ -322,9 +322,54 @@ const ChoiceTable::Call& recorded_of(const LibraryCall& call) {
   return *recorded;
 }
 
+/// The recorded choice for torch.bmm.
+LibraryChoice choice_of_batch(const LibraryCall& call) {
+  if (spaced(call.library) != the_library) refuse("library", call.library, {std::string(the_library)});
+  const std::string gpu = recorded_gpu(call.gpu), kind = kind_of(call);
+  const ChoiceBatches& batches = ChoiceBatches::get();
+  if (call.matrices < 1 || call.m < 1 || call.n < 1 || call.k < 1) {
+    throw Error({.field = "matrices, m, n, k",
+                 .seen = fmt::format("{} of {} x {} x {}", call.matrices, call.m, call.n, call.k),
+                 .expected = "1 or more of each"});
+  }
+  const auto what = [&] { return fmt::format("a batch of {} on an {}, layout {}", kind, gpu, call.layout); };
+  if (!batches.has(gpu, kind, call.layout)) {
+    throw Error({.code = ViolationCode::unknown_name,
+                 .field = "matrices",
+                 .seen = what(),
+                 .expected = "a call of torch.bmm that was recorded: bf16, f16, f32 or tf32 on an H200 in layouts nt, nn "
+                             "and tn",
+                 .fix = "gemm multiplies stacks in the order of a plan or a kernel"});
+  }
+  const ChoiceKernel* const kernel = batches.find(gpu, kind, call.layout, call.m, call.n, call.k, call.matrices,
+                                                  output_of(call) == Format::f32 ? 4 : 2);
+  if (!kernel) {
+    throw Error({.field = "matrices, m, n, k",
+                 .seen = fmt::format("{} of {} x {} x {}, {}", call.matrices, call.m, call.n, call.k, what()),
+                 .expected = fmt::format("a recorded batch of up to {} matrices: N or K is the size of a head, {}; the "
+                                         "lengths are equal, 2 to 512, or multiples of 16 up to 256, of 64 up to 1024, of "
+                                         "256 up to 4096",
+                                         ChoiceBatches::most_matrices, fmt::join(batches.heads(), ", ")),
+                 .fix = "gemm multiplies stacks in the order of a plan or a kernel; `nearest` predicts no batches"});
+  }
+  return {.kernel = kernel->names,
+          .slices = kernel->slices,
+          .d = output_of(call),
+          .exact = true,
+          .m = call.m,
+          .n = call.n,
+          .k = call.k,
+          .library = spaced(call.library),
+          .gpu = gpu,
+          .kind = kind,
+          .layout = call.layout,
+          .recorded_on = gpu};
+}
+
 }  // namespace
 
 LibraryChoice library_choice(const LibraryCall& request) {
+  if (request.matrices != 0) return choice_of_batch(request);
   const ChoiceTable::Call& recorded = recorded_of(request);
   LibraryCall call = request;
   call.gpu = recorded.gpu;
@@ -364,7 +409,7 @@ GemmInputs corner_of(const LibraryCall& call) {
 
 std::vector<ChoiceRange> library_choices(const LibraryCall& asked) {
   LibraryCall call = asked;
-  call.m = 1, call.nearest = false;
+  call.m = 1, call.matrices = 0, call.nearest = false;
   const ChoiceTable::Call& recorded = recorded_of(call);
   const ChoiceTable& table = ChoiceTable::get();
   const auto pair = std::ranges::find(table.pairs, std::pair(call.n, call.k));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Which kernel a library takes for a product. cuBLAS's choices for PyTorch's calls were recorded on an H100 and an H200
-// for the layers of open models, and on the H200 for all N and K that are multiples of 64 up to 16384 (data/choices);
-// they are compiled in.
+// for the layers of open models, and on the H200 for all N and K that are multiples of 64 up to 16384, and for batches of
+// products as attention has them (data/choices); they are compiled in.
 //
 //   LibraryCall call = call_of(inputs);                 types, shape, bias and scales
 //   call.gpu = "H100";
@@ -21,7 +21,7 @@ namespace bitmma {
 
 enum class CallScales : uint8_t { none, tensor, rows };
 
-/// A call of PyTorch: torch.mm, addmm with a bias, _scaled_mm.
+/// A call of PyTorch: torch.mm, addmm with a bias, _scaled_mm; torch.bmm.
 struct LibraryCall {
   std::string library = "cublas 13.1", gpu = {};  // "cublas-13.1" is the same
   Format a = Format::bf16, b = Format::bf16;      // tf32: float32
@@ -32,7 +32,8 @@ struct LibraryCall {
   CallScales scales = CallScales::none;
   bool fast_accumulation = false;  // use_fast_accum of _scaled_mm
   int64_t m = 0, n = 0, k = 0;
-  bool nearest = false;  // if the shape was not recorded, take the choice of the nearest one
+  int64_t matrices = 0;  // of torch.bmm, whose choice depends on their number; 0: torch.mm, addmm or _scaled_mm
+  bool nearest = false;  // if the shape was not recorded, take the choice of the nearest one; batches have none
 
   bool operator==(const LibraryCall&) const = default;
 };
