@@ -256,7 +256,7 @@ def pack_batched(options):
             if id(classes) not in of_process:  # the classes are kept, so that no other ones get their number
                 of_process[id(classes)] = classes, {number: class_of_batch(*row) for number, row in classes.items()}
             recorded[kind, layout, int(m), int(n), int(k)] = runs_of_batches(runs, of_process[id(classes)][1])
-    heads, pairs = sorted(attention_shapes.HEADS), [pair for pair in attention_shapes.lengths() if pair[0] > 1]
+    heads, pairs = sorted(attention_shapes.HEADS), attention_shapes.lengths()
     rows = {}
     for kind in sorted({key[0] for key in recorded}):
         for head in heads:
