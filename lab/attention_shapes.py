@@ -4,7 +4,7 @@
 import math
 import random
 
-HEADS = (64, 128, 32, 80, 96, 16, 256, 48, 40, 72)
+HEADS = (64, 128, 32, 80, 96, 16, 256)
 
 
 def lengths():

@@ -239,3 +239,35 @@ TEST_CASE("the ranges of M have the choices of their first and last rows, and eq
   CHECK(refusal([] { (void)library_choices({.gpu = "A100", .n = 4096, .k = 4096}); }).field == "gpu");
   CHECK(refusal([] { (void)library_choices({.gpu = "H200", .n = 4097, .k = 3}); }).field == "m, n, k");
 }
+
+TEST_CASE("the choice for a batch depends on the number of matrices, and other batches are refused") {
+  // The products of attention with 100 positions and heads of 64: q k^T, and the weights by the values.
+  LibraryCall scores{.gpu = "H200", .a = Format::bf16, .b = Format::bf16, .m = 100, .n = 100, .k = 64, .matrices = 8};
+  const LibraryChoice few = library_choice(scores);
+  CHECK(few.exact);
+  CHECK(few.slices == 1);
+  CHECK(few.recorded_on == "H200");
+  CHECK_THAT(few.kernel, Catch::Matchers::StartsWith("cutlass_"));
+  scores.m = scores.n = 104;
+  CHECK(library_choice(scores).kernel == "nvjet_sm90_tst_*");
+  LibraryCall gradient{.gpu = "H200", .a = Format::f16, .b = Format::f16, .layout = "tn", .m = 128, .n = 64, .k = 32};
+  gradient.matrices = 3;
+  CHECK(library_choice(gradient).d == Format::f16);
+  for (const auto& [field, matrices, m, n, k] : {std::tuple("matrices, m, n, k", 0 - 1, 64, 64, 64),
+                                                 {"matrices, m, n, k", 1025, 64, 64, 64},
+                                                 {"matrices, m, n, k", 1000, 4096, 4096, 64},
+                                                 {"matrices, m, n, k", 4, 100, 101, 64},
+                                                 {"matrices, m, n, k", 4, 100, 100, 65}}) {
+    LibraryCall call{.gpu = "H200", .m = m, .n = n, .k = k, .matrices = matrices};
+    CHECK(refusal([&] { (void)library_choice(call); }).field == field);
+  }
+  LibraryCall other = scores;
+  other.gpu = "H100";
+  CHECK(refusal([&] { (void)library_choice(other); }).field == "matrices");
+  other.gpu = "H200", other.bias = true;
+  CHECK(refusal([&] { (void)library_choice(other); }).field == "matrices");
+  other.bias = false, other.layout = "tt";
+  CHECK(refusal([&] { (void)library_choice(other); }).field == "matrices");
+  other.layout = "nt", other.gpu = "A100";
+  CHECK(refusal([&] { (void)library_choice(other); }).field == "gpu");
+}

@@ -91,4 +91,8 @@ def test_choices_for_shapes_that_were_drawn_later_are_right_as_often_as_they_say
     verdicts = check_choices.words_of_products(ROOT / "data" / "choices" / "gradients.json.xz")
     verdicts = [verdict for _, verdict, _ in verdicts]
     assert (verdicts.count("same bits"), verdicts.count("refused"), len(verdicts)) == (1976, 24, 2000)
+    verdicts = check_choices.words_of_products(ROOT / "data" / "choices" / "batched.json.xz")
+    assert all(is_exact for is_exact, _, _ in verdicts)
+    verdicts = [verdict for _, verdict, _ in verdicts]
+    assert (verdicts.count("same bits"), verdicts.count("refused"), len(verdicts)) == (1693, 3, 1696)
     sys.modules.pop("check_choices")

@@ -41,7 +41,7 @@ def test_the_choice_is_the_kernel_of_every_recorded_call(recorded_calls):
 
 
 def test_a_stack_by_one_matrix_is_one_product_of_all_rows():
-    """As torch.matmul folds it; torch.bmm, vectors and a bias of two axes are refused by their names."""
+    """As torch.matmul folds it; vectors, a bias of two axes and stacks of b alone are refused by their names."""
     r = np.random.default_rng(0)
     a, w = (r.standard_normal(shape).astype(np.float16) for shape in ((2, 8, 4096), (4096, 4096)))
     bias = np.ones(4096, np.float16)
@@ -50,7 +50,7 @@ def test_a_stack_by_one_matrix_is_one_product_of_all_rows():
     assert same_bits(d.reshape(16, -1), bitmma.matmul(a.reshape(16, -1), w.T, bias, target="H100", threads=0))
     for operands, field in [
         ((np.concatenate([a, a], 1)[:, :8], w.T), "a"),  # its rows are not evenly spaced
-        ((a, np.stack([w.T, w.T])), "b"),
+        ((a[0], np.stack([w.T, w.T])), "b"),
         ((a[0, 0], w.T), "a"),
         ((a[0], w[0]), "b"),
         ((a[0], w.T, np.ones((8, 4096), np.float16)), "bias"),
@@ -60,6 +60,34 @@ def test_a_stack_by_one_matrix_is_one_product_of_all_rows():
         with pytest.raises(bitmma.Error) as refused:
             bitmma.matmul(*operands, target="H100")
         assert refused.value.violations[0].field == field
+
+
+def test_a_stack_by_a_stack_is_a_batch():
+    """As torch.bmm: each matrix has the bits of the kernel for so many matrices."""
+    r = np.random.default_rng(0)
+    q, k = (r.standard_normal((2, 4, 77, 64)).astype(np.float16) for _ in range(2))
+    d, choice = bitmma.matmul(q, k.swapaxes(-1, -2), target="H200", return_choice=True)
+    assert d.shape == (2, 4, 77, 77)
+    assert choice == bitmma.library_choice(77, 77, 64, "f16", target="H200", matrices=8)
+    one = bitmma.gemm(q[1, 2], k[1, 2].T, kernel=choice.kernel)
+    assert same_bits(d[1, 2], one)
+    # Positions first, as nn.MultiheadAttention has them: rows with gaps. And what broadcasts.
+    by_position = np.ascontiguousarray(q.transpose(2, 0, 1, 3)).transpose(1, 2, 0, 3)
+    assert same_bits(bitmma.matmul(by_position[0], k[0].swapaxes(-1, -2), target="H200")[2], one) == same_bits(
+        bitmma.matmul(q[0], k[0].swapaxes(-1, -2), target="H200")[2], one
+    )
+    assert bitmma.matmul(q, k[:, :1].swapaxes(-1, -2), target="H200").shape == (2, 4, 77, 77)
+    for operands, options, field in [
+        ((q, k.swapaxes(-1, -2)), {"target": "H100"}, "matrices"),
+        ((q[..., :63], k[..., :63].swapaxes(-1, -2)), {"target": "H200"}, "matrices, m, n, k"),
+        ((q, k[:, :3].swapaxes(-1, -2)), {"target": "H200"}, "b"),
+        ((q, k.swapaxes(-1, -2), np.ones(77, np.float16)), {"target": "H200"}, "bias"),
+        ((q[0], np.broadcast_to(k[0, 0].T, (4, 64, 77))), {"target": "H200"}, "b"),
+        ((q[:0], k[:0].swapaxes(-1, -2)), {"target": "H200"}, "a"),
+    ]:
+        with pytest.raises(bitmma.Error) as refused:
+            bitmma.matmul(*operands, **options)
+        assert refused.value.violations[0].field == field, (field, refused.value)
 
 
 def test_layout_types_and_bias_decide():

@@ -67,6 +67,21 @@ def test_three_dimensions_are_one_product():
     assert used.exact["mm"] == 1
 
 
+def test_batches_are_those_of_attention_that_returns_its_weights():
+    """nn.MultiheadAttention with need_weights=True multiplies by torch.bmm."""
+    attention = nn.MultiheadAttention(256, 4, batch_first=True)
+    x = drawn(2, 50, 256)
+    q, k, v = (drawn(8, 50, 64, seed=i) for i in (1, 2, 3))
+    with bitmma.torch.gpu("H200") as used:
+        y, weights = attention(x, x, x, need_weights=True)
+        out = torch.bmm(torch.softmax(torch.bmm(q, k.mT), -1), v)
+    assert used.exact["bmm"] == 4 and not used.inexact and weights.shape == (2, 50, 50)
+    scores = bitmma.matmul(q, k.mT, target="H200")
+    assert words(out) == words(bitmma.matmul(operators.softmax(scores), v, target="H200"))
+    assert torch.allclose(y, attention(x, x, x, need_weights=True)[0], atol=1e-5)
+    assert "recorded" in refusal(lambda: torch.bmm(q, k.mT))
+
+
 def test_gradients_do_not_change_the_forward_bits():
     block = nn.Sequential(
         nn.LayerNorm(256), nn.Linear(256, 1024), nn.GELU(), nn.RMSNorm(1024, eps=1e-6), nn.Softmax(-1)
