@@ -157,7 +157,7 @@ checks: dict[str, Check] = {
     "cases": unchecked,
     **dict.fromkeys(
         "row col m n k rows cols blocks num copy address element_bits code_bits cta_group max_findings max_lines "
-        "max_cols max_nearest device jobs split_k".split(),
+        "max_cols max_nearest device jobs split_k matrices".split(),
         count_of,
     ),
     **dict.fromkeys("start_address leading_byte_offset stride_byte_offset base_offset start lbo sbo".split(), cases_of),

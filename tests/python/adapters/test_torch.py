@@ -154,7 +154,7 @@ def test_operators_without_a_rule_say_what_to_do():
     assert "aten._fft_r2c.default(float32 [4, 8]" in refusal(lambda: torch.fft.fft(x))
     assert "strict=False" in refusal(lambda: torch.fft.fft(x))
     assert "recorded (N, K)" in refusal(lambda: x @ y)
-    assert "batches" in refusal(lambda: torch.bmm(x[None], x.t()[None]))
+    assert "on an H200" in refusal(lambda: torch.bmm(x[None], x.t()[None]))
     assert "draw them before the block" in refusal(lambda: torch.randn(3))
     assert "draw them before" in refusal(lambda: F.dropout(x, 0.5))
     assert "convolutions" in refusal(lambda: F.conv1d(x[None], weight))
