@@ -9,10 +9,12 @@
   record_kernels.py im2col DIR          the same for copies in mode im2col; a GPU stops at some, so that each launch has
                                         a file jobs_N.txt of its own
   g++ -std=c++20 -O1 lab/launch_kernels.cpp -o DIR/launch -ldl && DIR/launch DIR/jobs.txt       on the GPU
-  record_kernels.py compare DIR         runs every launch here, and counts outputs that differ
+  record_kernels.py compare DIR [--sass]   runs every launch here, and counts outputs that differ; with --sass, SASS
+                                        decides which products and sums are joined
   record_kernels.py digests DIR GPU     a CSV of what the GPU gave: GPU is its name, as in data/kernels/h100.csv
 
-`make` needs ptxas (BITMMA_PTXAS), NumPy and ml_dtypes; `draw` nvcc (BITMMA_NVCC) as well; `compare` the bitmma package.
+`make` needs ptxas (BITMMA_PTXAS), NumPy and ml_dtypes; `draw` nvcc (BITMMA_NVCC) as well; `compare` the bitmma package,
+and with --sass ptxas and nvdisasm (BITMMA_NVDISASM).
 """
 
 import glob
@@ -444,32 +446,58 @@ def read_launches(folder):
         return json.load(file)
 
 
-def compare(folder):
+def sass_of(ptx):
+    """What ptxas makes of a module, as bitmma.kernel reads it."""
+    cubin = ptx[:-3] + "lines.cubin"
+    subprocess.run([os.environ.get("BITMMA_PTXAS", "ptxas"), "-arch=sm_90a", "-lineinfo", "-o", cubin, ptx], check=True)
+    listing = subprocess.run(
+        [os.environ.get("BITMMA_NVDISASM", "nvdisasm"), "-gp", cubin], check=True, capture_output=True, text=True
+    )
+    return listing.stdout
+
+
+def compare(folder, with_sass):
     import bitmma
 
-    kernels, total, differing, refused = {}, 0, 0, 0
+    kernels, modules, total, differing, refused = {}, {}, 0, 0, 0
+    launches, launches_warned, launches_differing, differing_warned = 0, 0, 0, 0
     for row in read_launches(folder):
         where = f"{row['module']} {row['entry']} {row['how']}"
         key = row["module"], row["entry"]
         operands = operands_of(row["number"], row["entry"], row["arguments"], row["how"])
         try:
+            if row["module"] not in modules:
+                path = os.path.join(folder, row["module"] + ".ptx")
+                with open(path) as file:
+                    modules[row["module"]] = file.read(), sass_of(path) if with_sass else None
             if key not in kernels:
-                with open(os.path.join(folder, row["module"] + ".ptx")) as file:
-                    kernels[key] = bitmma.kernel(file.read(), row["entry"], target="sm_90a")
+                ptx, sass = modules[row["module"]]
+                kernels[key] = bitmma.kernel(ptx, row["entry"], target="sm_90a", sass=sass)
             run(kernels[key], row["grid"], row["block"], row["shared"], operands, row["arguments"], row["extra"])
         except bitmma.Error as error:
             print("REFUSED", where, str(error).splitlines()[0])
             refused += 1
             continue
+        wrong_of_launch = 0
         for i, (operand, file) in enumerate(zip(operands, row["files"], strict=True)):
             if file is None:
                 continue
             gpu = np.fromfile(os.path.join(folder, f"{file}.gpu"), np.uint8).reshape(-1, operand.dtype.itemsize)
             wrong = int((gpu != operand.reshape(-1).view(np.uint8).reshape(gpu.shape)).any(1).sum())
-            total, differing = total + len(gpu), differing + wrong
+            total, wrong_of_launch = total + len(gpu), wrong_of_launch + wrong
             if wrong:
                 print("DIFFERS", where, f"argument {i}: {wrong} of {len(gpu)}")
+        is_warned = bool(kernels[key].warnings)
+        launches += 1
+        launches_warned += is_warned
+        launches_differing += wrong_of_launch > 0
+        differing_warned += wrong_of_launch > 0 and is_warned
+        differing += wrong_of_launch
     print(f"{differing} of {total} elements differ; {refused} launches are refused")
+    print(
+        f"launches: {launches - launches_differing} equal, {launches_differing} differing; warned of as "
+        f"uncertain: {launches_warned}, of which {differing_warned} differ"
+    )
     raise SystemExit(1 if differing or refused else 0)
 
 
@@ -499,8 +527,8 @@ def main():
         return make_im2col(sys.argv[2])
     if len(sys.argv) == 5 and sys.argv[1] == "draw":
         return draw(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
-    if len(sys.argv) == 3 and sys.argv[1] == "compare":
-        return compare(sys.argv[2])
+    if len(sys.argv) in (3, 4) and sys.argv[1] == "compare" and sys.argv[3:] in ([], ["--sass"]):
+        return compare(sys.argv[2], with_sass=len(sys.argv) == 4)
     if len(sys.argv) == 4 and sys.argv[1] == "digests":
         return digests(sys.argv[2], sys.argv[3])
     raise SystemExit(__doc__)
