@@ -1042,6 +1042,7 @@ void decode_set(Decoder& decoder, const PtxInstruction& instruction, Words& word
                   : is_floating(*result) && *result != Type::f32 && !(is_narrow && is_own))
     decoder.refuse("of these types");
   if (bytes_of(*result) == 2 && !is_narrow) decoder.refuse("of these types");
+  decoder.require_operands(instruction, 3, 4);
   PtxInstruction comparison = instruction;
   std::vector<Word> name = instruction.words;
   name.front() = Word::setp;

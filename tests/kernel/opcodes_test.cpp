@@ -313,4 +313,22 @@ TEST_CASE("each opcode reads, writes, acts, leaves and folds what its row says")
   }
 }
 
+TEST_CASE("an opcode without the operands of its row is refused") {
+  for (const Row& row : rows) {
+    const size_t opcode = row.statement.starts_with('@') ? row.statement.find(' ') + 1 : 0,
+                 end = row.statement.find_first_of(" ;", opcode);
+    if (row.statement[end] == ';') continue;  // it has none
+    const std::string without(row.statement.substr(0, end));
+    INFO(without);
+    bool is_refused = false;
+    try {
+      std::vector<std::string> registers;
+      is_refused = instruction_of(without + ";", registers).is_refused;
+    } catch (const Error&) {
+      is_refused = true;  // by the parser
+    }
+    CHECK(is_refused);
+  }
+}
+
 }  // namespace bitmma
