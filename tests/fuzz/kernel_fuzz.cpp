@@ -30,17 +30,17 @@ constexpr std::string_view divider = "//SASS\n";
 
 void read(const std::string& whole) {
   const size_t end = std::min(whole.find(divider), whole.size());
-  const std::string text = whole.substr(0, end),
-                    sass = end < whole.size() ? whole.substr(end + divider.size()) : std::string{};
-  std::vector<std::string> names;
-  if (!accepts([&] { names = kernel_entries(text); })) return;
-  names.resize(std::min<size_t>(names.size(), 3));
-  for (const std::string& name : names) {
+  const std::string text = whole.substr(0, end);
+  std::optional<std::string> sass;
+  if (end < whole.size()) sass = whole.substr(end + divider.size());
+  std::optional<PtxModule> module;
+  if (!accepts([&] { module.emplace(text); })) return;
+  // A module that names sm_100 runs as one of sm_100a, which has tcgen05.
+  const Target target = text.find("sm_100") != std::string::npos ? Target::sm_100a : Target::sm_90a;
+  for (const PtxEntryInfo& entry : std::span(module->entries()).first(std::min<size_t>(module->entries().size(), 3))) {
     accepts([&] {
-      // A module that names sm_100 runs as one of sm_100a, which has tcgen05.
-      const bool is_later = text.find("sm_100") != std::string::npos;
-      const PtxEntry kernel(text, {.entry = name, .target = is_later ? Target::sm_100a : Target::sm_90a, .sass = sass});
-      require(kernel.name() == name, "the entry is the one that was named");
+      const PtxEntry kernel(*module, {.entry = entry.name, .target = target, .sass = sass});
+      require(kernel.name() == entry.name, "the entry is the one that was named");
       run(kernel);
     });
   }
