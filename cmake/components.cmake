@@ -60,7 +60,7 @@ function(bitmma_add_objects target)
   set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ${BITMMA_HOSTED})
   # No user replaces a function of the library by one of the same name: calls inside of it may be inlined.
   target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fno-semantic-interposition>)
-  if(BITMMA_SANITIZE)
+  if(BITMMA_SANITIZE AND NOT BITMMA_SANITIZE STREQUAL undefined)
     target_compile_options(${target} PRIVATE -O1)  # the arithmetic is too slow without; everything else compiles faster so
   endif()
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/include)

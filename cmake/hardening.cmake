@@ -1,6 +1,6 @@
 # What distributions build their packages with: parsers of files from anywhere gain most. The sanitizers see more.
 option(BITMMA_HARDEN "Build with stack protector, checked copies of glibc and symbols that are bound at the start" ON)
-if(NOT BITMMA_HARDEN OR BITMMA_SANITIZE OR NOT CMAKE_SYSTEM_NAME STREQUAL Linux)
+if(NOT BITMMA_HARDEN OR BITMMA_SANITIZE MATCHES "ON|thread" OR NOT CMAKE_SYSTEM_NAME STREQUAL Linux)
   return()
 endif()
 # Compilers of some distributions define _FORTIFY_SOURCE themselves.
