@@ -52,6 +52,8 @@ endif()
 if(NOT BITMMA_SANITIZE)
   target_link_options(bitmma_cuda PRIVATE LINKER:--no-undefined)
 endif()
+# Functions of its own run when the process ends, and a static runtime closes the library before.
+target_link_options(bitmma_cuda PRIVATE LINKER:-z,nodelete)
 target_link_options(bitmma_cuda PRIVATE LINKER:-Bsymbolic-functions LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/cuda.map)
 set_target_properties(bitmma_cuda PROPERTIES LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/cuda.map)
 install(TARGETS bitmma_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/bitmma/cuda NAMELINK_SKIP)

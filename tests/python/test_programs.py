@@ -174,9 +174,11 @@ def test_a_fault_is_an_error_of_cuda(tmp_path):
 
 def test_private_functions_are_named_only_by_a_program_that_fails_without_a_launch(tmp_path):
     ask = """
-        import ctypes, sys
+        import _ctypes, ctypes, sys
         table = ctypes.c_void_p()
-        assert ctypes.CDLL("libcuda.so.1").cuGetExportTable(ctypes.byref(table), ctypes.create_string_buffer(16)) == 801
+        driver = ctypes.CDLL("libcuda.so.1")
+        assert driver.cuGetExportTable(ctypes.byref(table), ctypes.create_string_buffer(16)) == 801
+        _ctypes.dlclose(driver._handle)  # as a static runtime then does
         sys.exit(int(sys.argv[1]))
     """
     for code in (0, 1):
