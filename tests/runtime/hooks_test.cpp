@@ -61,6 +61,14 @@ TEST_CASE("NVRTC gives its PTX as the cubin") {
   CHECK(text == std::string("PTX of NVRTC\0", 13));
 }
 
+TEST_CASE("a fat binary takes PTX that a compiler has given for a cubin, and cubins as they are") {
+  const auto add = [](const std::string& code) {
+    return call("nvFatbinAddCubin", nullptr, static_cast<const void*>(code.data()), code.size(), "90", "name");
+  };
+  CHECK(add(module_a) == 'P');
+  CHECK(add("\177ELF") == 'C');
+}
+
 TEST_CASE("nvJitLink links LTO IR into PTX, and joins it with inputs that are PTX") {
   Linker alone({"-arch=sm_90a", "-lto"});
   CHECK(alone.add(lto_input, "ir") == 0);
@@ -87,6 +95,10 @@ TEST_CASE(
   CHECK(ptx.add(any_input, module_a) == 0);
   CHECK(call("nvJitLinkComplete", ptx.handle) == 0);
   CHECK(ptx.cubin() == module_a);
+  Linker given({"-arch=sm_90a"});  // PTX of NVRTC, which the program takes for a cubin
+  CHECK(given.add(cubin_input, module_a) == 0);
+  CHECK(call("nvJitLinkComplete", given.handle) == 0);
+  CHECK(given.cubin() == module_a);
   Linker sass({"-arch=sm_90a"});
   CHECK(sass.add(cubin_input, "\177ELF") == 0);
   CHECK(call("nvJitLinkComplete", sass.handle) == 5);  // an error of the linker is the program's

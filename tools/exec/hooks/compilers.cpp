@@ -6,6 +6,7 @@
 //   nvrtcGetCUBIN(program, image)     the text of nvrtcGetPTX
 //   nvJitLinkCreate(..., {"-lto"})    nvJitLinkCreate(..., {"-lto", "-ptx"})
 //   nvJitLinkGetLinkedCubin(...)      with -lto the text of nvJitLinkGetLinkedPtx, otherwise the PTX inputs, joined
+//   nvFatbinAddCubin(..., PTX, ...)   nvFatbinAddPTX(..., PTX, ...)
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -39,6 +40,7 @@ Dlsym next_dlsym() {
 /// The library whose functions the program uses: that of its last dlsym, or the next after this one.
 void* nvrtc = RTLD_NEXT;
 void* nvjitlink = RTLD_NEXT;
+void* nvfatbin = RTLD_NEXT;
 
 template <typename... Arguments>
 int call(void* library, const char* name, Arguments... arguments) {
@@ -58,10 +60,11 @@ std::map<Handle, Link>& links() {
   return made;
 }
 
-enum InputType : int { input_ptx = 2, input_lto_ir = 3, input_any = 10 };
+enum InputType : int { input_cubin = 1, input_ptx = 2, input_lto_ir = 3, input_any = 10 };
 
+bool has_ptx(std::string_view data) { return data.find(".version") < std::min<std::size_t>(data.size(), 4096); }
 bool is_ptx(int type, std::string_view data) {
-  return type == input_ptx || (type == input_any && data.find(".version") < std::min<std::size_t>(data.size(), 4096));
+  return type == input_ptx || ((type == input_any || type == input_cubin) && has_ptx(data));
 }
 
 int link_create(Handle* handle, unsigned count, const char** options) {
@@ -83,6 +86,7 @@ int link_add_data(Handle handle, int type, const void* data, std::size_t bytes, 
     if (is_ptx(type, text)) {
       link.ptx.emplace_back(text.substr(0, text.find('\0')));
       if (link.is_lto) return 0;  // -ptx takes no input but LTO IR
+      type = input_ptx;
     } else if (link.is_lto && type != input_lto_ir && type != input_any) {
       // A library of SASS, as libcudadevrt: a kernel that calls what only it has is refused by the name of the
       // function.
@@ -151,6 +155,13 @@ int link_destroy(Handle* handle) {
   return call(nvjitlink, "nvJitLinkDestroy", handle);
 }
 
+/// What NVRTC and nvJitLink have given for a cubin goes into the fat binary as what it is.
+int fatbin_add_cubin(Handle handle, const void* code, std::size_t bytes, const char* arch, const char* name) {
+  if (has_ptx({static_cast<const char*>(code), bytes}))
+    return call(nvfatbin, "nvFatbinAddPTX", handle, code, bytes, arch, name, static_cast<const char*>(nullptr));
+  return call(nvfatbin, "nvFatbinAddCubin", handle, code, bytes, arch, name);
+}
+
 }  // namespace
 
 extern "C" {
@@ -179,6 +190,7 @@ const Hook hooks[] = {
     {"nvJitLinkGetLinkedCubinSize", reinterpret_cast<void*>(&link_cubin_size), &nvjitlink},
     {"nvJitLinkGetLinkedCubin", reinterpret_cast<void*>(&link_cubin), &nvjitlink},
     {"nvJitLinkDestroy", reinterpret_cast<void*>(&link_destroy), &nvjitlink},
+    {"nvFatbinAddCubin", reinterpret_cast<void*>(&fatbin_add_cubin), &nvfatbin},
 };
 
 /// The hook of a name. The header nvJitLink.h calls __nvJitLinkCreate_13_0, bindings nvJitLinkCreate.
