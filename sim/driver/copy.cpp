@@ -134,13 +134,45 @@ CUresult copy_with_device(uint64_t device, uint64_t to, uint64_t from, size_t by
   });
 }
 
-/// Runs body(driver) for a stream of the program.
+/// Runs body(), or adds a node to the stream's capture.
 template <typename Body>
-CUresult on(CUstream stream, const Body& body) {
-  return in_driver([&](Driver& driver) {
-    driver.require_stream(stream);
-    return body();
-  });
+CUresult on(CUstream stream, const CUgraphNodeParams& node, const Body& body) {
+  return in_driver([&](Driver& driver) { return capture_node(driver, stream, node) ? CUDA_SUCCESS : body(); });
+}
+
+/// Of bytes between addresses of the host or the device.
+CUgraphNodeParams copy_node(uint64_t to, uint64_t from, size_t bytes) {
+  CUDA_MEMCPY3D copy{};
+  copy.srcMemoryType = copy.dstMemoryType = CU_MEMORYTYPE_UNIFIED;
+  copy.srcDevice = from;
+  copy.dstDevice = to;
+  copy.WidthInBytes = bytes;
+  copy.Height = copy.Depth = 1;
+  return copy_node_params(copy);
+}
+CUgraphNodeParams copy_node(const CUDA_MEMCPY2D* call) {
+  CUDA_MEMCPY3D copy{};
+  if (!call) return copy_node_params(copy);
+  copy.srcXInBytes = call->srcXInBytes, copy.srcY = call->srcY, copy.srcMemoryType = call->srcMemoryType;
+  copy.srcHost = call->srcHost, copy.srcDevice = call->srcDevice, copy.srcArray = call->srcArray;
+  copy.srcPitch = call->srcPitch;
+  copy.dstXInBytes = call->dstXInBytes, copy.dstY = call->dstY, copy.dstMemoryType = call->dstMemoryType;
+  copy.dstHost = call->dstHost, copy.dstDevice = call->dstDevice, copy.dstArray = call->dstArray;
+  copy.dstPitch = call->dstPitch;
+  copy.WidthInBytes = call->WidthInBytes, copy.Height = call->Height, copy.Depth = 1;
+  return copy_node_params(copy);
+}
+/// Of bytes between an array of one dimension and the host.
+CUgraphNodeParams copy_node(CUarray to, CUarray from, size_t offset, const void* host, size_t bytes) {
+  CUDA_MEMCPY3D copy{};
+  copy.srcMemoryType = from ? CU_MEMORYTYPE_ARRAY : CU_MEMORYTYPE_HOST;
+  copy.dstMemoryType = to ? CU_MEMORYTYPE_ARRAY : CU_MEMORYTYPE_HOST;
+  copy.srcArray = from, copy.dstArray = to;
+  copy.srcXInBytes = from ? offset : 0, copy.dstXInBytes = to ? offset : 0;
+  copy.srcHost = host, copy.dstHost = const_cast<void*>(host);
+  copy.WidthInBytes = bytes;
+  copy.Height = copy.Depth = 1;
+  return copy_node_params(copy);
 }
 
 /// Rows of elements of one value.
@@ -165,13 +197,28 @@ CUresult fill(CUdeviceptr address, size_t pitch, T value, size_t width, size_t h
   });
 }
 
+/// Rows of elements of one value; done or captured.
+template <typename T>
+CUresult fill_on(CUstream stream, CUdeviceptr to, size_t pitch, T value, size_t width, size_t height) {
+  CUgraphNodeParams node{};
+  node.type = CU_GRAPH_NODE_TYPE_MEMSET;
+  node.memset = {.dst = to,
+                 .pitch = pitch,
+                 .value = value,
+                 .elementSize = sizeof value,
+                 .width = width,
+                 .height = height,
+                 .ctx = nullptr};
+  return on(stream, node, [&] { return fill(to, pitch, value, width, height); });
+}
+
 }  // namespace
 
 extern "C" {
 
 CUresult cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes) { return copy_bytes(to, from, bytes); }
 CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
-  return on(stream, [&] { return copy_bytes(to, from, bytes); });
+  return on(stream, copy_node(to, from, bytes), [&] { return copy_bytes(to, from, bytes); });
 }
 CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void* from, size_t bytes) {
   return copy_with_device(to, to, address_of(from), bytes);
@@ -183,28 +230,28 @@ CUresult cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
   return copy_with_device(from, to, from, bytes);
 }
 CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void* from, size_t bytes, CUstream stream) {
-  return on(stream, [&] { return cuMemcpyHtoD_v2(to, from, bytes); });
+  return on(stream, copy_node(to, address_of(from), bytes), [&] { return cuMemcpyHtoD_v2(to, from, bytes); });
 }
 CUresult cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, size_t bytes, CUstream stream) {
-  return on(stream, [&] { return cuMemcpyDtoH_v2(to, from, bytes); });
+  return on(stream, copy_node(address_of(to), from, bytes), [&] { return cuMemcpyDtoH_v2(to, from, bytes); });
 }
 CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
-  return on(stream, [&] { return cuMemcpyDtoD_v2(to, from, bytes); });
+  return on(stream, copy_node(to, from, bytes), [&] { return cuMemcpyDtoD_v2(to, from, bytes); });
 }
 CUresult cuMemcpyPeer(CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, size_t bytes) {
   return copy_bytes(to, from, bytes);
 }
 CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, size_t bytes, CUstream stream) {
-  return on(stream, [&] { return copy_bytes(to, from, bytes); });
+  return on(stream, copy_node(to, from, bytes), [&] { return copy_bytes(to, from, bytes); });
 }
 CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D* call) { return copy_rows(call); }
 CUresult cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D* call) { return copy_rows(call); }
 CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D* call, CUstream stream) {
-  return on(stream, [&] { return copy_rows(call); });
+  return on(stream, copy_node(call), [&] { return copy_rows(call); });
 }
 CUresult cuMemcpy3D_v2(const CUDA_MEMCPY3D* call) { return copy_rows(call); }
 CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D* call, CUstream stream) {
-  return on(stream, [&] { return copy_rows(call); });
+  return on(stream, copy_node_params(call ? *call : CUDA_MEMCPY3D{}), [&] { return copy_rows(call); });
 }
 CUresult cuMemcpy3DPeer(const CUDA_MEMCPY3D* call) { return copy_rows(call); }
 CUresult cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D* call, CUstream stream) { return cuMemcpy3DAsync_v2(call, stream); }
@@ -232,10 +279,12 @@ CUresult cuMemcpyAtoA_v2(CUarray to, size_t to_offset, CUarray from, size_t from
   });
 }
 CUresult cuMemcpyHtoAAsync_v2(CUarray to, size_t to_offset, const void* from, size_t bytes, CUstream stream) {
-  return on(stream, [&] { return cuMemcpyHtoA_v2(to, to_offset, from, bytes); });
+  return on(stream, copy_node(to, nullptr, to_offset, from, bytes),
+            [&] { return cuMemcpyHtoA_v2(to, to_offset, from, bytes); });
 }
 CUresult cuMemcpyAtoHAsync_v2(void* to, CUarray from, size_t from_offset, size_t bytes, CUstream stream) {
-  return on(stream, [&] { return cuMemcpyAtoH_v2(to, from, from_offset, bytes); });
+  return on(stream, copy_node(nullptr, from, from_offset, to, bytes),
+            [&] { return cuMemcpyAtoH_v2(to, from, from_offset, bytes); });
 }
 
 CUresult cuMemsetD8_v2(CUdeviceptr to, unsigned char value, size_t count) { return fill(to, 0, value, count, 1); }
@@ -251,25 +300,25 @@ CUresult cuMemsetD2D32_v2(CUdeviceptr to, size_t pitch, unsigned value, size_t w
   return fill(to, pitch, value, width, height);
 }
 CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t count, CUstream stream) {
-  return on(stream, [&] { return fill(to, 0, value, count, 1); });
+  return fill_on(stream, to, 0, value, count, 1);
 }
 CUresult cuMemsetD16Async(CUdeviceptr to, unsigned short value, size_t count, CUstream stream) {
-  return on(stream, [&] { return fill(to, 0, value, count, 1); });
+  return fill_on(stream, to, 0, value, count, 1);
 }
 CUresult cuMemsetD32Async(CUdeviceptr to, unsigned value, size_t count, CUstream stream) {
-  return on(stream, [&] { return fill(to, 0, value, count, 1); });
+  return fill_on(stream, to, 0, value, count, 1);
 }
 CUresult cuMemsetD2D8Async(CUdeviceptr to, size_t pitch, unsigned char value, size_t width, size_t height,
                            CUstream stream) {
-  return on(stream, [&] { return fill(to, pitch, value, width, height); });
+  return fill_on(stream, to, pitch, value, width, height);
 }
 CUresult cuMemsetD2D16Async(CUdeviceptr to, size_t pitch, unsigned short value, size_t width, size_t height,
                             CUstream stream) {
-  return on(stream, [&] { return fill(to, pitch, value, width, height); });
+  return fill_on(stream, to, pitch, value, width, height);
 }
 CUresult cuMemsetD2D32Async(CUdeviceptr to, size_t pitch, unsigned value, size_t width, size_t height,
                             CUstream stream) {
-  return on(stream, [&] { return fill(to, pitch, value, width, height); });
+  return fill_on(stream, to, pitch, value, width, height);
 }
 
 }  // extern "C"

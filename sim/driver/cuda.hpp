@@ -24,6 +24,8 @@ enum CUresult : int {
   CUDA_ERROR_INVALID_PTX = 218,
   CUDA_ERROR_FILE_NOT_FOUND = 301,
   CUDA_ERROR_INVALID_HANDLE = 400,
+  CUDA_ERROR_ILLEGAL_STATE = 401,
+  CUDA_ERROR_LOSSY_QUERY = 402,
   CUDA_ERROR_NOT_FOUND = 500,
   CUDA_ERROR_NOT_READY = 600,
   CUDA_ERROR_ILLEGAL_ADDRESS = 700,
@@ -39,6 +41,14 @@ enum CUresult : int {
   CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE = 720,
   CUDA_ERROR_NOT_SUPPORTED = 801,
   CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED = 900,
+  CUDA_ERROR_STREAM_CAPTURE_INVALIDATED = 901,
+  CUDA_ERROR_STREAM_CAPTURE_MERGE = 902,
+  CUDA_ERROR_STREAM_CAPTURE_UNMATCHED = 903,
+  CUDA_ERROR_STREAM_CAPTURE_UNJOINED = 904,
+  CUDA_ERROR_STREAM_CAPTURE_ISOLATION = 905,
+  CUDA_ERROR_CAPTURED_EVENT = 907,
+  CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD = 908,
+  CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE = 910,
   CUDA_ERROR_INVALID_CLUSTER_SIZE = 912,
   CUDA_ERROR_UNKNOWN = 999,
 };
@@ -51,6 +61,10 @@ struct Event;
 struct Pool;
 struct Link;
 struct Array;
+struct Graph;
+struct GraphNode;
+struct GraphExec;
+struct UserObject;
 
 using CUdevice = int;
 using CUdeviceptr = uint64_t;
@@ -65,6 +79,11 @@ using CUevent = Event*;
 using CUmemoryPool = Pool*;
 using CUlinkState = Link*;
 using CUarray = Array*;
+using CUgraph = Graph*;
+using CUgraphNode = GraphNode*;
+using CUgraphExec = GraphExec*;
+using CUuserObject = UserObject*;
+using CUgraphConditionalHandle = uint64_t;
 using CUhostFn = void (*)(void* data);
 using CUstreamCallback = void (*)(CUstream stream, CUresult status, void* data);
 using CUoccupancyB2DSize = size_t (*)(int block);
@@ -214,6 +233,144 @@ struct CUlaunchConfig {
   unsigned numAttrs;
 };
 static_assert(sizeof(CUlaunchConfig) == 56);
+
+enum CUgraphNodeType : int {
+  CU_GRAPH_NODE_TYPE_KERNEL = 0,
+  CU_GRAPH_NODE_TYPE_MEMCPY = 1,
+  CU_GRAPH_NODE_TYPE_MEMSET = 2,
+  CU_GRAPH_NODE_TYPE_HOST = 3,
+  CU_GRAPH_NODE_TYPE_GRAPH = 4,
+  CU_GRAPH_NODE_TYPE_EMPTY = 5,
+  CU_GRAPH_NODE_TYPE_WAIT_EVENT = 6,
+  CU_GRAPH_NODE_TYPE_EVENT_RECORD = 7,
+  CU_GRAPH_NODE_TYPE_MEM_ALLOC = 10,
+  CU_GRAPH_NODE_TYPE_MEM_FREE = 11,
+  CU_GRAPH_NODE_TYPE_CONDITIONAL = 13,
+};
+
+struct CUDA_KERNEL_NODE_PARAMS {
+  CUfunction func;
+  unsigned gridDimX, gridDimY, gridDimZ;
+  unsigned blockDimX, blockDimY, blockDimZ;
+  unsigned sharedMemBytes;
+  void** kernelParams;
+  void** extra;
+  // Not in the first version, as of cuGraphAddKernelNode without _v2.
+  CUkernel kern;
+  CUcontext ctx;
+};
+struct CUDA_MEMCPY_NODE_PARAMS {
+  int flags, reserved;
+  CUcontext copyCtx;
+  CUDA_MEMCPY3D copyParams;
+};
+struct CUDA_MEMSET_NODE_PARAMS {
+  CUdeviceptr dst;
+  size_t pitch;
+  unsigned value, elementSize;
+  size_t width, height;  // the first version ends here
+  CUcontext ctx;
+};
+struct CUDA_HOST_NODE_PARAMS {
+  CUhostFn fn;
+  void* userData;
+};
+constexpr int CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE = 1;
+struct CUDA_CHILD_GRAPH_NODE_PARAMS {
+  CUgraph graph;
+  int ownership;
+};
+constexpr int CU_MEM_LOCATION_TYPE_NONE = 0, CU_MEM_LOCATION_TYPE_DEVICE = 1, CU_MEM_LOCATION_TYPE_HOST = 2;
+constexpr CUdevice CU_DEVICE_CPU = -1, CU_DEVICE_INVALID = -2;
+struct CUmemLocation {
+  int type, id;
+};
+enum CUmem_advise : int {
+  CU_MEM_ADVISE_SET_READ_MOSTLY = 1,
+  CU_MEM_ADVISE_UNSET_READ_MOSTLY = 2,
+  CU_MEM_ADVISE_SET_PREFERRED_LOCATION = 3,
+  CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION = 4,
+  CU_MEM_ADVISE_SET_ACCESSED_BY = 5,
+  CU_MEM_ADVISE_UNSET_ACCESSED_BY = 6,
+};
+struct CUmemPoolProps {
+  int allocType, handleTypes;
+  CUmemLocation location;
+  void* win32SecurityAttributes;
+  size_t maxSize;
+  unsigned short usage;
+  unsigned char reserved[54];
+};
+static_assert(sizeof(CUmemPoolProps) == 88);
+struct CUDA_MEM_ALLOC_NODE_PARAMS {
+  CUmemPoolProps poolProps;
+  const void* accessDescs;
+  size_t accessDescCount;
+  size_t bytesize;
+  CUdeviceptr dptr;
+};
+enum CUgraphConditionalNodeType : int {
+  CU_GRAPH_COND_TYPE_IF = 0,
+  CU_GRAPH_COND_TYPE_WHILE = 1,
+  CU_GRAPH_COND_TYPE_SWITCH = 2,
+};
+struct CUDA_CONDITIONAL_NODE_PARAMS {
+  CUgraphConditionalHandle handle;
+  CUgraphConditionalNodeType type;
+  unsigned size;
+  CUgraph* phGraph_out;
+  CUcontext ctx;
+};
+struct CUgraphNodeParams {
+  CUgraphNodeType type;
+  int reserved0[3];
+  union {
+    int64_t reserved1[29];
+    CUDA_KERNEL_NODE_PARAMS kernel;
+    CUDA_MEMCPY_NODE_PARAMS memcpy;
+    CUDA_MEMSET_NODE_PARAMS memset;
+    CUDA_HOST_NODE_PARAMS host;
+    CUDA_CHILD_GRAPH_NODE_PARAMS graph;
+    CUevent event;  // eventWait and eventRecord
+    CUDA_MEM_ALLOC_NODE_PARAMS alloc;
+    CUdeviceptr free;
+    CUDA_CONDITIONAL_NODE_PARAMS conditional;
+  };
+  int64_t reserved2;
+};
+static_assert(sizeof(CUgraphNodeParams) == 256);
+
+struct CUgraphEdgeData {
+  unsigned char from_port, to_port, type, reserved[5];
+  bool operator==(const CUgraphEdgeData&) const = default;
+};
+struct CUDA_GRAPH_INSTANTIATE_PARAMS {
+  uint64_t flags;
+  CUstream hUploadStream;
+  CUgraphNode hErrNode_out;
+  int result_out;
+};
+constexpr uint64_t CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH = 1, CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH = 4;
+constexpr int CUDA_GRAPH_INSTANTIATE_SUCCESS = 0, CUDA_GRAPH_INSTANTIATE_ERROR = 1,
+              CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE = 2;
+
+enum CUgraphExecUpdateResult : int {
+  CU_GRAPH_EXEC_UPDATE_SUCCESS = 0,
+  CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED = 2,
+  CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED = 3,
+  CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED = 6,
+};
+struct CUgraphExecUpdateResultInfo {
+  CUgraphExecUpdateResult result;
+  CUgraphNode errorNode, errorFromNode;
+};
+
+enum CUstreamCaptureMode : int { CU_STREAM_CAPTURE_MODE_RELAXED = 2 };
+enum CUstreamCaptureStatus : int {
+  CU_STREAM_CAPTURE_STATUS_NONE = 0,
+  CU_STREAM_CAPTURE_STATUS_ACTIVE = 1,
+  CU_STREAM_CAPTURE_STATUS_INVALIDATED = 2,
+};
 
 /// The words of `extra` of a launch, each followed by its value.
 inline void* const CU_LAUNCH_PARAM_END = nullptr;

@@ -4,6 +4,7 @@
 #include <cctype>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "link_ptx.hpp"
 
@@ -65,6 +66,28 @@ DONE:
 }
 )";
 
+// A handle is the address of the condition's value.
+constexpr std::string_view graph_condition = R"(
+.version 7.0
+.target sm_70
+.address_size 64
+.visible .func cudaGraphSetConditional(.param .b64 handle, .param .b32 value)
+{
+  .reg .b64 %rd<2>;
+  .reg .b32 %r<2>;
+  ld.param.b64 %rd1, [handle];
+  ld.param.b32 %r1, [value];
+  st.volatile.global.u32 [%rd1], %r1;
+  ret;
+}
+)";
+
+struct DeviceFunctions {
+  std::string_view name, ptx;
+};
+constexpr DeviceFunctions device_functions[] = {{"cudaCGGetIntrinsicHandle", grid_barrier},
+                                                {"cudaGraphSetConditional", graph_condition}};
+
 }  // namespace
 
 std::string with_known_target(std::string ptx) {
@@ -80,8 +103,12 @@ std::string with_known_target(std::string ptx) {
 }
 
 std::string with_device_runtime(std::string ptx) {
-  if (ptx.find("cudaCGGetIntrinsicHandle") == std::string::npos) return ptx;
-  return join_ptx({std::move(ptx), std::string(grid_barrier)});
+  std::vector<std::string> modules;
+  for (const auto& [name, functions] : device_functions)
+    if (ptx.find(name) != std::string::npos) modules.emplace_back(functions);
+  if (modules.empty()) return ptx;
+  modules.insert(modules.begin(), std::move(ptx));
+  return join_ptx(modules);
 }
 
 }  // namespace bitmma::driver

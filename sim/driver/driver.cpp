@@ -89,6 +89,10 @@ void Driver::free(const Block& block) {
     if (block.kind != Block::Kind::host) used_bytes -= block.bytes;
     munmap(reinterpret_cast<void*>(block.address), block.mapped_bytes);
   }
+  if (block.address_range) {
+    graph_bytes -= block.bytes;
+    madvise(block.address_range.get(), block.bytes, MADV_DONTNEED);
+  }
   blocks.erase(block.address);
 }
 
@@ -119,8 +123,7 @@ Function& Driver::function(CUfunction handle) const {
 }
 
 void Driver::require_stream(CUstream stream) const {
-  constexpr uintptr_t default_streams = 3;  // 0, CU_STREAM_LEGACY and CU_STREAM_PER_THREAD
-  if (reinterpret_cast<uintptr_t>(stream) >= default_streams) streams.at(stream);
+  if (own_stream(stream)) streams.at(stream);
 }
 
 ContextStack& context_stack() {

@@ -29,6 +29,7 @@
 #include "bitmma/kernel/memory.hpp"
 #include "bitmma/kernel/texture.hpp"
 #include "cuda.hpp"
+#include "graph.hpp"
 #include "record.hpp"
 #include "report.hpp"
 #include "settings.hpp"
@@ -74,12 +75,18 @@ struct Stream {
   unsigned flags = 0;
   int priority = 0;
   uint64_t id = 0;
+  Capture* capture = nullptr;
+  std::vector<GraphEdge> dependencies = {};  // of the next node of the capture
 };
+/// One that the program has created; nullptr for a default stream (0, 1 and 2).
+inline Stream* own_stream(CUstream stream) { return reinterpret_cast<uintptr_t>(stream) < 3 ? nullptr : stream; }
 
 struct Event {
   unsigned flags = 0;
   bool is_recorded = false;
   int64_t nanoseconds = 0;
+  Capture* capture = nullptr;  // recorded in a captured stream, after these nodes
+  std::vector<GraphEdge> dependencies = {};
 };
 
 /// Inputs of the driver's linker, as PTX, and what it made of them.
@@ -114,6 +121,13 @@ struct JitLog {
   void write(std::string_view text) const;
 };
 
+/// What a program has said about the use of managed memory.
+struct Advice {
+  bool is_read_mostly = false;
+  CUmemLocation preferred = {}, prefetched = {};
+  std::set<CUdevice> accessed_by = {};
+};
+
 /// Memory that kernels can use, at its address on the host.
 struct Block {
   enum class Kind : uint8_t { device, managed, host, registered, constant };
@@ -126,6 +140,8 @@ struct Block {
   size_t mapped_bytes = 0;  // of mmap
   unsigned flags = 0;
   Pool* pool = nullptr;
+  std::shared_ptr<void> address_range = {};  // of an allocation of a graph
+  Advice advice = {};
 
   bool is_of_host() const { return kind == Kind::host || kind == Kind::registered; }
 };
@@ -183,6 +199,12 @@ class Driver {
   std::map<CUtexObject, TextureObject> textures;
   std::map<CUsurfObject, CUDA_RESOURCE_DESC> surfaces;
   Handles<Pool> pools;
+  Handles<Graph> graphs;
+  Handles<GraphNode> graph_nodes;
+  Handles<GraphExec> graph_execs;
+  Handles<UserObject> user_objects;
+  Handles<Capture> captures;
+  size_t graph_bytes = 0, most_graph_bytes = 0;  // allocated by graphs
   Pool default_pool;
   Pool* pool = &default_pool;
   uint64_t elapsed_queries = 0;  // of cuEventElapsedTime
@@ -254,6 +276,8 @@ struct LaunchCall {
   void** parameters = nullptr;
   void** extra = nullptr;
 };
+/// The bytes of all parameters. Throws Failure if the call has not all of them.
+std::vector<uint8_t> bytes_of_parameters(const PtxEntryInfo& info, const LaunchCall& call);
 void launch_kernel(Driver& driver, Context& context, Function& function, LaunchCall call);
 
 namespace detail {

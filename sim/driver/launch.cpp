@@ -17,29 +17,6 @@ int64_t nanoseconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - begin).count();
 }
 
-/// The bytes of all parameters.
-std::vector<uint8_t> bytes_of_parameters(const PtxEntryInfo& info, const LaunchCall& call) {
-  std::vector<uint8_t> bytes(static_cast<size_t>(info.parameter_bytes()));
-  if (call.parameters) {
-    for (size_t i = 0; i < info.parameters.size(); ++i) {
-      const PtxParameter& parameter = info.parameters[i];
-      require_pointer(call.parameters[i]);
-      std::memcpy(bytes.data() + parameter.offset, call.parameters[i], static_cast<size_t>(parameter.bytes));
-    }
-    return bytes;
-  }
-  const void* buffer = nullptr;
-  size_t size = 0;
-  for (void** word = call.extra; word && *word != CU_LAUNCH_PARAM_END; word += 2) {
-    if (*word == CU_LAUNCH_PARAM_BUFFER_POINTER) buffer = word[1];
-    else if (*word == CU_LAUNCH_PARAM_BUFFER_SIZE) size = *static_cast<const size_t*>(word[1]);
-    else throw Failure{CUDA_ERROR_INVALID_VALUE};
-  }
-  require(size >= bytes.size() && (buffer || bytes.empty()), CUDA_ERROR_INVALID_VALUE);
-  if (!bytes.empty()) std::memcpy(bytes.data(), buffer, bytes.size());
-  return bytes;
-}
-
 /// What CUDA calls a fault of a kernel; nothing for a launch that was refused.
 std::optional<CUresult> result_of_fault(ViolationCode code) {
   switch (code) {
@@ -115,6 +92,28 @@ class Progress {
 
 }  // namespace
 
+std::vector<uint8_t> bytes_of_parameters(const PtxEntryInfo& info, const LaunchCall& call) {
+  std::vector<uint8_t> bytes(static_cast<size_t>(info.parameter_bytes()));
+  if (call.parameters) {
+    for (size_t i = 0; i < info.parameters.size(); ++i) {
+      const PtxParameter& parameter = info.parameters[i];
+      require_pointer(call.parameters[i]);
+      std::memcpy(bytes.data() + parameter.offset, call.parameters[i], static_cast<size_t>(parameter.bytes));
+    }
+    return bytes;
+  }
+  const void* buffer = nullptr;
+  size_t size = 0;
+  for (void** word = call.extra; word && *word != CU_LAUNCH_PARAM_END; word += 2) {
+    if (*word == CU_LAUNCH_PARAM_BUFFER_POINTER) buffer = word[1];
+    else if (*word == CU_LAUNCH_PARAM_BUFFER_SIZE) size = *static_cast<const size_t*>(word[1]);
+    else throw Failure{CUDA_ERROR_INVALID_VALUE};
+  }
+  require(size >= bytes.size() && (buffer || bytes.empty()), CUDA_ERROR_INVALID_VALUE);
+  if (!bytes.empty()) std::memcpy(bytes.data(), buffer, bytes.size());
+  return bytes;
+}
+
 void launch_kernel(Driver& driver, Context& context, Function& function, LaunchCall call) {
   const std::string& name = function.info.name;
   Launch& launch = call.launch;
@@ -158,8 +157,12 @@ namespace {
 
 CUresult launch(CUfunction function, const LaunchCall& call, CUstream stream) {
   return in_context([&](Driver& driver, Context& context) {
-    driver.require_stream(stream);
-    launch_kernel(driver, context, driver.function(function), call);
+    if (const Capture* const capture = capture_of(driver, stream)) {
+      GraphNode& node = add_kernel_node(driver, *capture->graph, stream->dependencies, driver.function(function), call);
+      stream->dependencies = {{.from = &node}};
+    } else {
+      launch_kernel(driver, context, driver.function(function), call);
+    }
   });
 }
 
@@ -274,8 +277,9 @@ CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t* bytes, CUfunction handl
     const int64_t own = decoded(driver, driver.function(handle)).shared_bytes(),
                   room = *attribute(driver.gpu, shared_of_multiprocessor) / blocks -
                          *attribute(driver.gpu, reserved_shared_of_block);
-    *bytes = static_cast<size_t>(
-        std::clamp<int64_t>(room - own, 0, std::max<int64_t>(*attribute(driver.gpu, shared_of_block_optin) - own, 0)));
+    const int allowed =
+        function_attribute(driver, driver.function(handle), CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES);
+    *bytes = static_cast<size_t>(std::clamp<int64_t>(room - own, 0, allowed));
   });
 }
 

@@ -33,11 +33,34 @@ CUresult allocate_device(CUdeviceptr* address, size_t bytes, Pool* pool) {
   });
 }
 
+/// An allocation in a captured stream has an address at once, and memory in each launch of the graph.
+bool capture_allocation(Driver& driver, CUdeviceptr* address, size_t bytes, CUstream stream) {
+  require_pointer(address);
+  const Capture* const capture = capture_of(driver, stream);
+  if (!capture) return false;
+  if (bytes == 0) return *address = 0, true;
+  CUgraphNodeParams params{};
+  params.type = CU_GRAPH_NODE_TYPE_MEM_ALLOC;
+  params.alloc.poolProps.allocType = params.alloc.poolProps.location.type = 1;  // pinned, on the device
+  params.alloc.bytesize = bytes;
+  stream->dependencies = {{.from = &add_node(driver, *capture->graph, stream->dependencies, params)}};
+  *address = params.alloc.dptr;
+  return true;
+}
+
+/// Unlike cuMemAlloc it takes 0 bytes, and gives a null pointer.
+CUresult allocate_in_order(Driver& driver, CUdeviceptr* address, size_t bytes, Pool* pool, CUstream stream) {
+  if (capture_allocation(driver, address, bytes, stream)) return CUDA_SUCCESS;
+  if (bytes > 0) return allocate_device(address, bytes, pool);
+  return *address = 0, CUDA_SUCCESS;
+}
+
 /// CU_MEMORYTYPE_DEVICE of managed memory too, as CUDA says.
 CUmemorytype type_of(const Block& block) { return block.is_of_host() ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE; }
 
-/// Writes an attribute of a pointer. False for one that the pointer does not have; the value is then zero.
-bool write_attribute(Driver& driver, void* to, CUpointer_attribute attribute, CUdeviceptr address) {
+/// Writes an attribute of a pointer. False for one that the pointer does not have; zero is written then, if
+/// `has_default`.
+bool write_attribute(Driver& driver, void* to, CUpointer_attribute attribute, CUdeviceptr address, bool has_default) {
   const Block* block = driver.block_of(address);
   Block variable;
   if (!block) {
@@ -50,15 +73,16 @@ bool write_attribute(Driver& driver, void* to, CUpointer_attribute attribute, CU
     std::memcpy(to, &value, sizeof value);
     return block != nullptr;
   };
-  const auto if_there = [&](auto value) { return write(block ? value : decltype(value)()); };
+  const auto if_there = [&](auto value) { return (block || has_default) && write(block ? value : decltype(value)()); };
   const bool is_managed = block && block->kind == Block::Kind::managed;
   switch (attribute) {
     case CU_POINTER_ATTRIBUTE_CONTEXT: return if_there(block ? block->context : nullptr);
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE: return if_there(block ? type_of(*block) : CUmemorytype());
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER: return if_there(address);
-    case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-      return write(block && (is_managed || block->is_of_host()) ? address : uint64_t{0}) &&
-             (is_managed || block->is_of_host());
+    case CU_POINTER_ATTRIBUTE_HOST_POINTER: {
+      const bool is_visible = block && (is_managed || block->is_of_host());
+      return (is_visible || has_default) && write(is_visible ? address : uint64_t{0}) && is_visible;
+    }
     case CU_POINTER_ATTRIBUTE_BUFFER_ID: return if_there(block ? block->id : uint64_t{0});
     case CU_POINTER_ATTRIBUTE_IS_MANAGED: return write(static_cast<unsigned>(is_managed)), true;
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: return write(block ? 0 : -2);  // CU_DEVICE_INVALID
@@ -77,9 +101,22 @@ bool write_attribute(Driver& driver, void* to, CUpointer_attribute attribute, CU
 
 Pool& pool_at(Driver& driver, Pool* pool) { return pool == &driver.default_pool ? *pool : driver.pools.at(pool); }
 
+CUmemLocation location_of(CUdevice device) {
+  return device == CU_DEVICE_CPU ? CUmemLocation{.type = CU_MEM_LOCATION_TYPE_HOST, .id = 0}
+                                 : CUmemLocation{.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device};
+}
+CUdevice device_of(CUmemLocation location) {
+  return location.type == CU_MEM_LOCATION_TYPE_DEVICE ? location.id
+         : location.type == CU_MEM_LOCATION_TYPE_NONE ? CU_DEVICE_INVALID
+                                                      : CU_DEVICE_CPU;
+}
+
 }  // namespace
 
 extern "C" {
+
+CUresult cuMemAdvise_v2(CUdeviceptr, size_t, int, CUmemLocation);
+CUresult cuMemPrefetchAsync_v2(CUdeviceptr, size_t, CUmemLocation, unsigned, CUstream);
 
 CUresult cuMemAlloc_v2(CUdeviceptr* address, size_t bytes) { return allocate_device(address, bytes, nullptr); }
 
@@ -171,16 +208,16 @@ CUresult cuMemHostGetFlags(unsigned* flags, void* pointer) {
 }
 
 CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attribute, CUdeviceptr address) {
-  return in_context([&](Driver& driver, Context&) {
+  return in_driver([&](Driver& driver) {
     require_pointer(data);
-    require(write_attribute(driver, data, attribute, address), CUDA_ERROR_INVALID_VALUE);
+    require(write_attribute(driver, data, attribute, address, false), CUDA_ERROR_INVALID_VALUE);
   });
 }
 
 CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute* attributes, void** data, CUdeviceptr address) {
-  return in_context([&](Driver& driver, Context&) {
+  return in_driver([&](Driver& driver) {
     require_pointer(attributes), require_pointer(data);
-    for (unsigned i = 0; i < count; ++i) write_attribute(driver, data[i], attributes[i], address);
+    for (unsigned i = 0; i < count; ++i) write_attribute(driver, data[i], attributes[i], address, true);
   });
 }
 
@@ -190,18 +227,69 @@ CUresult cuPointerSetAttribute(const void*, CUpointer_attribute attribute, CUdev
   });
 }
 
-// Advice on managed memory: all memory is the host's here.
-CUresult cuMemAdvise(CUdeviceptr, size_t, int, CUdevice) {
-  return in_context([](Driver&, Context&) {});
+// Advice on managed memory: it changes nothing, as all memory is the host's here, and can be read again.
+CUresult cuMemAdvise(CUdeviceptr address, size_t bytes, int advice, CUdevice device) {
+  return cuMemAdvise_v2(address, bytes, advice, location_of(device));
 }
-CUresult cuMemAdvise_v2(CUdeviceptr, size_t, int, uint64_t) {
-  return in_context([](Driver&, Context&) {});
+CUresult cuMemAdvise_v2(CUdeviceptr address, size_t, int advice, CUmemLocation location) {
+  return in_context([&](Driver& driver, Context&) {
+    Block* const block = driver.block_of(address);
+    require(block != nullptr, CUDA_ERROR_INVALID_VALUE);
+    Advice& own = block->advice;
+    switch (advice) {
+      case CU_MEM_ADVISE_SET_READ_MOSTLY: own.is_read_mostly = true; break;
+      case CU_MEM_ADVISE_UNSET_READ_MOSTLY: own.is_read_mostly = false; break;
+      case CU_MEM_ADVISE_SET_PREFERRED_LOCATION: own.preferred = location; break;
+      case CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION: own.preferred = {}; break;
+      case CU_MEM_ADVISE_SET_ACCESSED_BY: own.accessed_by.insert(device_of(location)); break;
+      case CU_MEM_ADVISE_UNSET_ACCESSED_BY: own.accessed_by.erase(device_of(location)); break;
+      default: throw Failure{CUDA_ERROR_INVALID_VALUE};
+    }
+  });
 }
-CUresult cuMemPrefetchAsync(CUdeviceptr, size_t, CUdevice, CUstream) {
-  return in_context([](Driver&, Context&) {});
+CUresult cuMemPrefetchAsync(CUdeviceptr address, size_t bytes, CUdevice device, CUstream stream) {
+  return cuMemPrefetchAsync_v2(address, bytes, location_of(device), 0, stream);
 }
-CUresult cuMemPrefetchAsync_v2(CUdeviceptr, size_t, uint64_t, unsigned, CUstream) {
-  return in_context([](Driver&, Context&) {});
+CUresult cuMemPrefetchAsync_v2(CUdeviceptr address, size_t, CUmemLocation location, unsigned, CUstream stream) {
+  return in_context([&](Driver& driver, Context&) {
+    driver.require_stream(stream);
+    if (Block* const block = driver.block_of(address)) block->advice.prefetched = location;
+  });
+}
+
+// Source: CUDA Driver API, CUmem_range_attribute.
+CUresult cuMemRangeGetAttribute(void* data, size_t bytes, int attribute, CUdeviceptr address, size_t) {
+  return in_context([&](Driver& driver, Context&) {
+    require_pointer(data);
+    const Block* const block = driver.block_of(address);
+    require(block && block->kind == Block::Kind::managed, CUDA_ERROR_INVALID_VALUE);
+    require(bytes >= sizeof(int) && bytes % sizeof(int) == 0, CUDA_ERROR_INVALID_VALUE);
+    const Advice& own = block->advice;
+    std::vector<int> values;
+    switch (attribute) {
+      case 1: values = {own.is_read_mostly ? 1 : 0}; break;
+      case 2: values = {device_of(own.preferred)}; break;
+      case 3:
+        values.assign(own.accessed_by.begin(), own.accessed_by.end());
+        values.resize(bytes / sizeof(int), CU_DEVICE_INVALID);
+        break;
+      case 4: values = {device_of(own.prefetched)}; break;
+      case 5: values = {own.preferred.type}; break;
+      case 6: values = {own.preferred.id}; break;
+      case 7: values = {own.prefetched.type}; break;
+      case 8: values = {own.prefetched.id}; break;
+      default: throw Failure{CUDA_ERROR_INVALID_VALUE};
+    }
+    std::memcpy(data, values.data(), values.size() * sizeof(int));
+  });
+}
+CUresult cuMemRangeGetAttributes(void** data, size_t* bytes, int* attributes, size_t count, CUdeviceptr address,
+                                 size_t range) {
+  if (!data || !bytes || !attributes) return CUDA_ERROR_INVALID_VALUE;
+  CUresult result = CUDA_SUCCESS;
+  for (size_t i = 0; i < count && result == CUDA_SUCCESS; ++i)
+    result = cuMemRangeGetAttribute(data[i], bytes[i], attributes[i], address, range);
+  return result;
 }
 
 CUresult cuDeviceGetDefaultMemPool(CUmemoryPool* pool, CUdevice) {
@@ -266,23 +354,20 @@ CUresult cuMemPoolGetAttribute(CUmemoryPool pool, int attribute, void* value) {
 }
 
 CUresult cuMemAllocAsync(CUdeviceptr* address, size_t bytes, CUstream stream) {
-  return in_driver([&](Driver& driver) {
-    driver.require_stream(stream);
-    return allocate_device(address, bytes, driver.pool);
-  });
+  return in_driver([&](Driver& driver) { return allocate_in_order(driver, address, bytes, driver.pool, stream); });
 }
 
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr* address, size_t bytes, CUmemoryPool pool, CUstream stream) {
-  return in_driver([&](Driver& driver) {
-    driver.require_stream(stream);
-    return allocate_device(address, bytes, &pool_at(driver, pool));
-  });
+  return in_driver(
+      [&](Driver& driver) { return allocate_in_order(driver, address, bytes, &pool_at(driver, pool), stream); });
 }
 
 CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream) {
   return in_driver([&](Driver& driver) {
-    driver.require_stream(stream);
-    return cuMemFree_v2(address);
+    CUgraphNodeParams node{};
+    node.type = CU_GRAPH_NODE_TYPE_MEM_FREE;
+    node.free = address;
+    return capture_node(driver, stream, node) ? CUDA_SUCCESS : cuMemFree_v2(address);
   });
 }
 

@@ -218,13 +218,13 @@ CUresult count_functions(unsigned* count, Module* module) {
 
 CUresult name_of(const char** name, Function* function) {
   return in_driver([&](Driver& driver) {
-    require_pointer(name);
+    require_pointer(name), require_pointer(function);
     *name = driver.function(function).info.name.c_str();
   });
 }
 
 CUresult parameter_of(Function* function, size_t index, size_t* offset, size_t* bytes) {
-  return in_driver([&](Driver& driver) {
+  return in_context([&](Driver& driver, Context&) {
     const std::vector<PtxParameter>& parameters = driver.function(function).info.parameters;
     require_pointer(offset);
     require(index < parameters.size(), CUDA_ERROR_INVALID_VALUE);

@@ -35,20 +35,11 @@ CUresult with_stream(CUstream stream, const Body& body) {
   });
 }
 
-const Stream* own_stream(CUstream stream) { return reinterpret_cast<uintptr_t>(stream) < 3 ? nullptr : stream; }
-
 template <typename T, typename Value>
 CUresult get(CUstream stream, T* to, const Value& value) {
   return with_stream(stream, [&](Driver&, Context&) {
     require_pointer(to);
     *to = value(own_stream(stream));
-  });
-}
-
-CUresult refuse_capture(CUstream stream) {
-  return with_stream(stream, [](Driver& driver, Context&) {
-    driver.report.print_once("a capture of a stream into a graph is refused: bitmma has no CUDA graphs");
-    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   });
 }
 
@@ -65,11 +56,14 @@ CUresult cuStreamDestroy_v2(CUstream stream) {
 }
 
 CUresult cuStreamSynchronize(CUstream stream) {
-  return with_stream(stream, [](Driver&, Context&) {});
+  return with_stream(stream, [&](Driver& driver, Context&) { forbid_capture(driver, stream); });
 }
 CUresult cuStreamQuery(CUstream stream) { return cuStreamSynchronize(stream); }
-CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
-  return with_stream(stream, [&](Driver& driver, Context&) { driver.events.at(event); });
+CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
+  constexpr unsigned external = 1;  // CU_EVENT_WAIT_EXTERNAL
+  return with_stream(stream, [&](Driver& driver, Context&) {
+    capture_wait(driver, driver.events.at(event), stream, (flags & external) != 0);
+  });
 }
 
 CUresult cuStreamGetPriority(CUstream stream, int* priority) {
@@ -95,38 +89,24 @@ CUresult cuStreamGetCtx_v2(CUstream stream, CUcontext* context, void** green) {
   if (green) *green = nullptr;
   return cuStreamGetCtx(stream, context);
 }
-CUresult cuStreamCopyAttributes(CUstream, CUstream from) { return cuStreamSynchronize(from); }
-CUresult cuStreamSetAttribute(CUstream stream, int, const void*) { return cuStreamSynchronize(stream); }
-CUresult cuStreamAttachMemAsync(CUstream stream, CUdeviceptr, size_t, unsigned) { return cuStreamSynchronize(stream); }
-
-// No capture ever runs.
-CUresult cuStreamIsCapturing(CUstream stream, int* status) {
-  return get(stream, status, [](const Stream*) { return 0; });
+CUresult cuStreamCopyAttributes(CUstream, CUstream from) {
+  return with_stream(from, [](Driver&, Context&) {});
 }
-CUresult cuStreamGetCaptureInfo_v2(CUstream stream, int* status, uint64_t* id, void*, void*, size_t*) {
-  if (id) *id = 0;
-  return cuStreamIsCapturing(stream, status);
-}
-CUresult cuStreamGetCaptureInfo_v3(CUstream stream, int* status, uint64_t* id, void*, void*, void*, size_t*) {
-  if (id) *id = 0;
-  return cuStreamIsCapturing(stream, status);
-}
-CUresult cuThreadExchangeStreamCaptureMode(int* mode) {
-  return in_driver([&](Driver&) {
-    require_pointer(mode);
-    thread_local int current = 0;
-    std::swap(current, *mode);
-  });
-}
-CUresult cuStreamBeginCapture_v2(CUstream stream, int) { return refuse_capture(stream); }
-CUresult cuStreamBeginCaptureToGraph(CUstream stream, void*, const void*, const void*, size_t, int) {
-  return refuse_capture(stream);
+CUresult cuStreamSetAttribute(CUstream stream, int, const void*) { return cuStreamCopyAttributes(nullptr, stream); }
+CUresult cuStreamAttachMemAsync(CUstream stream, CUdeviceptr, size_t, unsigned) {
+  return cuStreamCopyAttributes(nullptr, stream);
 }
 
 CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void* data) {
-  if (!function) return CUDA_ERROR_INVALID_VALUE;
-  const CUresult result = cuStreamSynchronize(stream);
-  if (result == CUDA_SUCCESS) function(data);  // without the lock: it may wait for another thread
+  bool is_captured = false;
+  const CUresult result = with_stream(stream, [&](Driver& driver, Context&) {
+    require(function != nullptr, CUDA_ERROR_INVALID_VALUE);
+    CUgraphNodeParams params{};
+    params.type = CU_GRAPH_NODE_TYPE_HOST;
+    params.host = {.fn = function, .userData = data};
+    is_captured = capture_node(driver, stream, params);
+  });
+  if (result == CUDA_SUCCESS && !is_captured) function(data);  // without the lock: it may wait for another thread
   return result;
 }
 
@@ -149,17 +129,24 @@ CUresult cuEventDestroy_v2(CUevent event) {
   return in_driver([&](Driver& driver) { driver.events.remove(driver.events.at(event)); });
 }
 
-CUresult cuEventRecord(CUevent handle, CUstream stream) {
+CUresult cuEventRecordWithFlags(CUevent handle, CUstream stream, unsigned flags) {
+  constexpr unsigned external = 1;  // CU_EVENT_RECORD_EXTERNAL
   return with_stream(stream, [&](Driver& driver, Context&) {
     Event& event = driver.events.at(handle);
+    if ((flags & external) != 0 &&
+        capture_node(driver, stream, event_node_params(CU_GRAPH_NODE_TYPE_EVENT_RECORD, handle)))
+      return;
+    capture_event(driver, event, stream);
+    if (event.capture) return;
     event.is_recorded = true;
     event.nanoseconds = now();
   });
 }
-CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned) { return cuEventRecord(event, stream); }
+CUresult cuEventRecord(CUevent event, CUstream stream) { return cuEventRecordWithFlags(event, stream, 0); }
 
 CUresult cuEventQuery(CUevent event) {
-  return in_context([&](Driver& driver, Context&) { driver.events.at(event); });
+  return in_context(
+      [&](Driver& driver, Context&) { require(!driver.events.at(event).capture, CUDA_ERROR_CAPTURED_EVENT); });
 }
 CUresult cuEventSynchronize(CUevent event) { return cuEventQuery(event); }
 

@@ -44,7 +44,7 @@ TensorMap map_of(const MapCall& call) {
   TensorMap map{.swizzle = swizzles[call.swizzle], .fills_with_nan = call.fill != 0, .type = types[call.type]};
   for (unsigned i = 0; i < call.rank; ++i) {
     map.sizes.push_back(static_cast<int64_t>(call.sizes[i]));
-    map.element_strides.push_back(call.element_strides[i]);
+    map.element_strides.push_back(i == 0 ? 1 : call.element_strides[i]);  // CUDA ignores the first one
     if (i > 0) map.strides_bytes.push_back(static_cast<int64_t>(call.strides_bytes[i - 1]));
   }
   return map;

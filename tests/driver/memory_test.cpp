@@ -114,6 +114,10 @@ TEST_CASE("memory of the host has one address for the host and for kernels; poin
   std::vector<int> own(1000);
   const auto address = reinterpret_cast<CUdeviceptr>(own.data());
   CHECK(type_of(address) == -1);
+  unsigned type = 7;  // kept by a question that fails
+  CHECK(call("cuPointerGetAttribute", static_cast<void*>(&type), CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) ==
+        CUDA_ERROR_INVALID_VALUE);
+  CHECK(type == 7);
   CHECK(call("cuMemHostRegister_v2", static_cast<void*>(own.data()), size_t{4000}, 0U) == CUDA_SUCCESS);
   CHECK(type_of(address + 8) == CU_MEMORYTYPE_HOST);
   CHECK(call("cuMemHostRegister_v2", static_cast<void*>(own.data()), size_t{4000}, 0U) ==
@@ -128,6 +132,38 @@ TEST_CASE("memory of the host has one address for the host and for kernels; poin
   CHECK(call("cuMemFree_v2", managed) == CUDA_SUCCESS);
 }
 
+TEST_CASE("advice on managed memory can be read again") {
+  const TestContext context;
+  CUdeviceptr managed = 0;
+  CHECK(call("cuMemAllocManaged", &managed, size_t{4096}, 1U) == CUDA_SUCCESS);
+  const auto advise = [&](int advice, CUmemLocation location) {
+    CHECK(call("cuMemAdvise_v2", managed, size_t{4096}, advice, location) == CUDA_SUCCESS);
+  };
+  const auto attribute = [](int id, CUdeviceptr address) {
+    int value = -9;
+    const CUresult result =
+        call("cuMemRangeGetAttribute", static_cast<void*>(&value), sizeof value, id, address, size_t{4096});
+    return result == CUDA_SUCCESS ? value : -9;
+  };
+  constexpr CUmemLocation device{CU_MEM_LOCATION_TYPE_DEVICE, 0}, host{CU_MEM_LOCATION_TYPE_HOST, 0};
+  constexpr int read_mostly = 1, preferred = 2, last_prefetch = 4, preferred_type = 5;
+  CHECK((attribute(read_mostly, managed) == 0 && attribute(preferred, managed) == CU_DEVICE_INVALID));
+  advise(CU_MEM_ADVISE_SET_READ_MOSTLY, device);
+  advise(CU_MEM_ADVISE_SET_PREFERRED_LOCATION, host);
+  advise(CU_MEM_ADVISE_SET_ACCESSED_BY, device);
+  CHECK((attribute(read_mostly, managed) == 1 && attribute(preferred, managed) == CU_DEVICE_CPU));
+  CHECK(attribute(preferred_type, managed) == CU_MEM_LOCATION_TYPE_HOST);
+  int devices[2]{};
+  CHECK(call("cuMemRangeGetAttribute", static_cast<void*>(+devices), sizeof devices, 3, managed, size_t{4096}) ==
+        CUDA_SUCCESS);
+  CHECK((devices[0] == 0 && devices[1] == CU_DEVICE_INVALID));
+  CHECK(call("cuMemPrefetchAsync_v2", managed, size_t{4096}, device, 0U, CUstream{}) == CUDA_SUCCESS);
+  CHECK(attribute(last_prefetch, managed) == 0);
+  advise(CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION, host);
+  CHECK(attribute(preferred, managed) == CU_DEVICE_INVALID);
+  CHECK(attribute(read_mostly, allocate(8)) == -9);
+}
+
 TEST_CASE("memory of pools comes and goes with its stream") {
   const TestContext context;
   CUmemoryPool pool = nullptr;
@@ -139,6 +175,8 @@ TEST_CASE("memory of pools comes and goes with its stream") {
   CHECK(call("cuMemPoolGetAttribute", pool, 7, static_cast<void*>(&used)) == CUDA_SUCCESS);
   CHECK(used == 100);
   CHECK(call("cuMemFreeAsync", address, CUstream{}) == CUDA_SUCCESS);
+  CHECK(call("cuMemAllocAsync", &address, size_t{0}, CUstream{}) == CUDA_SUCCESS);
+  CHECK(address == 0);
   CHECK(call("cuMemPoolGetAttribute", pool, 7, static_cast<void*>(&used)) == CUDA_SUCCESS);
   CHECK(used == 0);
   CHECK(call("cuMemPoolGetAttribute", pool, 4, static_cast<void*>(&used)) == CUDA_SUCCESS);

@@ -42,6 +42,8 @@ TEST_CASE("functions of a module, and what they say about themselves") {
   const char* name = nullptr;
   CHECK(call("cuFuncGetName", &name, take) == CUDA_SUCCESS);
   CHECK(std::string(name) == "take");
+  CHECK(call("cuFuncGetName", &name, CUfunction{}) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(call("cuFuncGetName", &name, reinterpret_cast<CUfunction>(module)) == CUDA_ERROR_INVALID_HANDLE);
   size_t offset = 1, bytes = 0;
   CHECK(call("cuFuncGetParamInfo", take, size_t{0}, &offset, &bytes) == CUDA_SUCCESS);
   CHECK((offset == 0 && bytes == 16));
@@ -62,6 +64,12 @@ TEST_CASE("functions of a module, and what they say about themselves") {
   CHECK(set(227 * 1024) == CUDA_ERROR_INVALID_VALUE);
   CHECK(set(227 * 1024 - 4) == CUDA_SUCCESS);
   CHECK(attribute("race", CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) == 227 * 1024 - 4);
+  const auto available = [&](const char* kernel) {
+    size_t most = 0;
+    CHECK(call("cuOccupancyAvailableDynamicSMemPerBlock", &most, function_of(module, kernel), 1, 128) == CUDA_SUCCESS);
+    return most;
+  };
+  CHECK((available("race") == 227 * 1024 - 4 && available("take") == 48 * 1024));
   CUfunction none = nullptr;
   CHECK(call("cuModuleGetFunction", &none, module, "none") == CUDA_ERROR_NOT_FOUND);
   CHECK(call("cuModuleUnload", module) == CUDA_SUCCESS);

@@ -15,7 +15,7 @@ void* const address = reinterpret_cast<void*>(0x7f0000001000);
 
 driver::CUresult encode_tiled(Bytes& map, unsigned type, int interleave, unsigned swizzle, int fill) {
   const uint64_t sizes[]{256, 128}, strides[]{512};
-  const unsigned box[]{64, 32}, element_strides[]{1, 1};
+  const unsigned box[]{64, 32}, element_strides[]{2, 1};  // CUDA ignores the first one
   return call("cuTensorMapEncodeTiled", static_cast<void*>(map.data()), type, 2U, address, +sizes, +strides, +box,
               +element_strides, interleave, swizzle, 2, fill);
 }

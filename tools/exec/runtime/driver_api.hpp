@@ -114,6 +114,18 @@ int cuStreamCreateWithPriority(CUstream* stream, unsigned flags, int priority);
 int cuStreamDestroy_v2(CUstream stream);
 int cuStreamSynchronize(CUstream stream);
 int cuStreamQuery(CUstream stream);
+int cuStreamBeginCapture_v2(CUstream stream, int mode);
+int cuStreamEndCapture(CUstream stream, CUgraph* graph);
+int cuStreamIsCapturing(CUstream stream, int* status);
+int cuStreamGetCaptureInfo_v2(CUstream stream, int* status, uint64_t* id, CUgraph* graph, const CUgraphNode** nodes,
+                              std::size_t* count);
+int cuThreadExchangeStreamCaptureMode(int* mode);
+int cuGraphInstantiateWithFlags(CUgraphExec* exec, CUgraph graph, unsigned long long flags);
+int cuGraphLaunch(CUgraphExec exec, CUstream stream);
+int cuGraphUpload(CUgraphExec exec, CUstream stream);
+int cuGraphGetNodes(CUgraph graph, CUgraphNode* nodes, std::size_t* count);
+int cuGraphExecDestroy(CUgraphExec exec);
+int cuGraphDestroy(CUgraph graph);
 int cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags);
 int cuStreamAddCallback(CUstream stream, CUstreamCallback callback, void* data, unsigned flags);
 int cuStreamGetFlags(CUstream stream, unsigned* flags);

@@ -60,11 +60,43 @@ int cudaStreamGetAttribute(CUstream, int, void* value) {
   return error::success;
 }
 int cudaStreamCopyAttributes(CUstream, CUstream) { return error::success; }
-// No stream captures: cudaStreamBeginCapture is not written. All versions of cudaStreamGetCaptureInfo have the status
-// as their second argument, and leave the others alone if it says that the stream does not capture.
-int cudaStreamIsCapturing(CUstream, int* status) { return answer(status, 0); }
-int cudaStreamGetCaptureInfo(CUstream stream, int* status) { return cudaStreamIsCapturing(stream, status); }
-int cudaThreadExchangeStreamCaptureMode(int*) { return error::success; }
+
+// Graphs by capture. All versions of cudaStreamGetCaptureInfo have the status and the number as their second and third
+// argument; what else they give is left alone.
+int cudaStreamBeginCapture(CUstream stream, int mode) {
+  return call([&] { return cuStreamBeginCapture_v2(stream, mode); });
+}
+int cudaStreamEndCapture(CUstream stream, CUgraph* graph) {
+  return call([&] { return cuStreamEndCapture(stream, graph); });
+}
+int cudaStreamIsCapturing(CUstream stream, int* status) {
+  return call([&] { return cuStreamIsCapturing(stream, status); });
+}
+int cudaStreamGetCaptureInfo(CUstream stream, int* status, uint64_t* id) {
+  return call([&] { return cuStreamGetCaptureInfo_v2(stream, status, id, nullptr, nullptr, nullptr); });
+}
+int cudaThreadExchangeStreamCaptureMode(int* mode) { return record(cuThreadExchangeStreamCaptureMode(mode)); }
+int cudaGraphInstantiate(CUgraphExec* exec, CUgraph graph, unsigned long long flags) {
+  return call([&] { return cuGraphInstantiateWithFlags(exec, graph, flags); });
+}
+int cudaGraphInstantiateWithFlags(CUgraphExec* exec, CUgraph graph, unsigned long long flags) {
+  return cudaGraphInstantiate(exec, graph, flags);
+}
+int cudaGraphLaunch(CUgraphExec exec, CUstream stream) {
+  return call([&] { return cuGraphLaunch(exec, stream); });
+}
+int cudaGraphUpload(CUgraphExec exec, CUstream stream) {
+  return call([&] { return cuGraphUpload(exec, stream); });
+}
+int cudaGraphGetNodes(CUgraph graph, CUgraphNode* nodes, std::size_t* count) {
+  return call([&] { return cuGraphGetNodes(graph, nodes, count); });
+}
+int cudaGraphExecDestroy(CUgraphExec exec) {
+  return call([&] { return cuGraphExecDestroy(exec); });
+}
+int cudaGraphDestroy(CUgraph graph) {
+  return call([&] { return cuGraphDestroy(graph); });
+}
 
 int cudaEventCreateWithFlags(CUevent* event, unsigned flags) {
   return call([&] { return cuEventCreate(event, flags); });
