@@ -285,6 +285,7 @@ constexpr CUdevice CU_DEVICE_CPU = -1, CU_DEVICE_INVALID = -2;
 struct CUmemLocation {
   int type, id;
 };
+constexpr int CU_MEM_ALLOCATION_TYPE_PINNED = 1, CU_MEM_ALLOCATION_TYPE_MANAGED = 2;
 enum CUmem_advise : int {
   CU_MEM_ADVISE_SET_READ_MOSTLY = 1,
   CU_MEM_ADVISE_UNSET_READ_MOSTLY = 2,

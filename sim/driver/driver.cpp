@@ -90,7 +90,7 @@ void Driver::free(const Block& block) {
     munmap(reinterpret_cast<void*>(block.address), block.mapped_bytes);
   }
   if (block.address_range) {
-    graph_bytes -= block.bytes;
+    graph_memory.used -= block.bytes;
     madvise(block.address_range.get(), block.bytes, MADV_DONTNEED);
   }
   blocks.erase(block.address);

@@ -108,10 +108,6 @@ struct TextureObject {
   CUDA_TEXTURE_DESC texture = {};
 };
 
-struct Pool {
-  std::map<int, uint64_t> attributes = {};
-};
-
 /// The buffer that a program has for what a compiler says, among its options.
 struct JitLog {
   unsigned count = 0;
@@ -172,6 +168,16 @@ class Handles {
   std::map<T*, std::unique_ptr<T>> objects_ = {};
 };
 
+struct Pool {
+  Block::Kind kind = Block::Kind::device;
+  std::map<int, uint64_t> attributes = {};
+};
+
+/// Bytes of allocations of graphs.
+struct GraphMemory {
+  uint64_t used = 0, most_used = 0, reserved = 0, most_reserved = 0;
+};
+
 class Driver {
  public:
   explicit Driver(const Gpu& gpu);
@@ -204,8 +210,8 @@ class Driver {
   Handles<GraphExec> graph_execs;
   Handles<UserObject> user_objects;
   Handles<Capture> captures;
-  size_t graph_bytes = 0, most_graph_bytes = 0;  // allocated by graphs
-  Pool default_pool;
+  GraphMemory graph_memory;
+  Pool default_pool, default_host_pool{.kind = Block::Kind::host}, default_managed_pool{.kind = Block::Kind::managed};
   Pool* pool = &default_pool;
   uint64_t elapsed_queries = 0;  // of cuEventElapsedTime
 

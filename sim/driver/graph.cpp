@@ -499,8 +499,11 @@ CUresult run_allocation(const GraphExec& exec, const GraphNode& node) {
                       .context = &context,
                       .address_range = node.address_range},
                      false, fmt::format("allocation {} of a graph", driver.next_id));
-    driver.graph_bytes += node.params.alloc.bytesize;
-    driver.most_graph_bytes = std::max(driver.most_graph_bytes, driver.graph_bytes);
+    GraphMemory& memory = driver.graph_memory;
+    memory.used += node.params.alloc.bytesize;
+    memory.most_used = std::max(memory.most_used, memory.used);
+    memory.reserved = std::max(memory.reserved, memory.used);
+    memory.most_reserved = std::max(memory.most_reserved, memory.reserved);
   });
 }
 
@@ -888,13 +891,15 @@ CUresult cuGraphDebugDotPrint(CUgraph graph, const char* path, unsigned) {
   });
 }
 
-// The memory that graphs have allocated and not freed, now and at most. Source: CUDA Driver API, CUgraphMem_attribute.
+// The memory that graphs use, now and at most (0 and 1), and what is reserved for them until the next trim (2 and 3).
+// Source: CUDA Driver API, CUgraphMem_attribute.
 CUresult cuDeviceGetGraphMemAttribute(CUdevice device, int attribute, uint64_t* value) {
   return in_driver([&](Driver& driver) {
     require_pointer(value);
     require_device(device);
     require(attribute >= 0 && attribute < 4, CUDA_ERROR_INVALID_VALUE);
-    *value = attribute % 2 == 0 ? driver.graph_bytes : driver.most_graph_bytes;
+    const GraphMemory& memory = driver.graph_memory;
+    *value = std::array{memory.used, memory.most_used, memory.reserved, memory.most_reserved}[attribute];
   });
 }
 CUresult cuDeviceSetGraphMemAttribute(CUdevice device, int attribute, const uint64_t* value) {
@@ -902,11 +907,16 @@ CUresult cuDeviceSetGraphMemAttribute(CUdevice device, int attribute, const uint
     require_pointer(value);
     require_device(device);
     require((attribute == 1 || attribute == 3) && *value == 0, CUDA_ERROR_INVALID_VALUE);
-    driver.most_graph_bytes = driver.graph_bytes;
+    GraphMemory& memory = driver.graph_memory;
+    if (attribute == 1) memory.most_used = memory.used;
+    else memory.most_reserved = memory.reserved;
   });
 }
 CUresult cuDeviceGraphMemTrim(CUdevice device) {
-  return in_driver([&](Driver&) { require_device(device); });
+  return in_driver([&](Driver& driver) {
+    require_device(device);
+    driver.graph_memory.reserved = driver.graph_memory.used;
+  });
 }
 
 }  // extern "C"

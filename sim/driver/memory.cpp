@@ -27,7 +27,7 @@ CUresult allocate_host(void** pointer, size_t bytes, unsigned flags) {
 CUresult allocate_device(CUdeviceptr* address, size_t bytes, Pool* pool) {
   return in_context([&](Driver& driver, Context& context) {
     require_pointer(address);
-    Block& block = driver.allocate(bytes, Block::Kind::device, &context);
+    Block& block = driver.allocate(bytes, pool ? pool->kind : Block::Kind::device, &context);
     block.pool = pool;
     *address = block.address;
   });
@@ -99,7 +99,30 @@ bool write_attribute(Driver& driver, void* to, CUpointer_attribute attribute, CU
   throw Failure{CUDA_ERROR_INVALID_VALUE};
 }
 
-Pool& pool_at(Driver& driver, Pool* pool) { return pool == &driver.default_pool ? *pool : driver.pools.at(pool); }
+/// A pool of the program, or one of CUDA's.
+Pool& pool_at(Driver& driver, Pool* pool) {
+  for (Pool* const own : {&driver.default_pool, &driver.default_host_pool, &driver.default_managed_pool})
+    if (own == pool) return *own;
+  return driver.pools.at(pool);
+}
+
+Block::Kind kind_of(const CUmemLocation& location, int type) {
+  return type == CU_MEM_ALLOCATION_TYPE_MANAGED         ? Block::Kind::managed
+         : location.type == CU_MEM_LOCATION_TYPE_DEVICE ? Block::Kind::device
+                                                        : Block::Kind::host;
+}
+
+CUresult pool_of(CUmemoryPool* pool, const CUmemLocation* location, int type, bool is_default) {
+  return in_driver([&](Driver& driver) {
+    require_pointer(pool), require_pointer(location);
+    require(type == CU_MEM_ALLOCATION_TYPE_MANAGED || type == CU_MEM_ALLOCATION_TYPE_PINNED, CUDA_ERROR_INVALID_VALUE);
+    switch (kind_of(*location, type)) {
+      case Block::Kind::managed: *pool = &driver.default_managed_pool; break;
+      case Block::Kind::host: *pool = &driver.default_host_pool; break;
+      default: *pool = is_default ? &driver.default_pool : driver.pool;
+    }
+  });
+}
 
 CUmemLocation location_of(CUdevice device) {
   return device == CU_DEVICE_CPU ? CUmemLocation{.type = CU_MEM_LOCATION_TYPE_HOST, .id = 0}
@@ -137,7 +160,7 @@ CUresult cuMemFree_v2(CUdeviceptr address) {
   return in_context([&](Driver& driver, Context&) {
     if (address == 0) return;
     const Block& block = block_at(driver, address);
-    require(!block.is_of_host(), CUDA_ERROR_INVALID_VALUE);
+    require(block.pool || !block.is_of_host(), CUDA_ERROR_INVALID_VALUE);
     driver.free(block);
   });
 }
@@ -310,10 +333,27 @@ CUresult cuDeviceSetMemPool(CUdevice, CUmemoryPool pool) {
   return in_driver([&](Driver& driver) { driver.pool = &pool_at(driver, pool); });
 }
 
-CUresult cuMemPoolCreate(CUmemoryPool* pool, const void*) {
+CUresult cuMemGetDefaultMemPool(CUmemoryPool* pool, const CUmemLocation* location, int type) {
+  return pool_of(pool, location, type, true);
+}
+CUresult cuMemGetMemPool(CUmemoryPool* pool, const CUmemLocation* location, int type) {
+  return pool_of(pool, location, type, false);
+}
+
+CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* properties) {
   return in_driver([&](Driver& driver) {
-    require_pointer(pool);
+    require_pointer(pool), require_pointer(properties);
     *pool = &driver.pools.add();
+    (*pool)->kind = kind_of(properties->location, properties->allocType);
+  });
+}
+
+CUresult cuMemPoolGetAccess(int* flags, CUmemoryPool pool, const CUmemLocation* location) {
+  return in_driver([&](Driver& driver) {
+    require_pointer(flags), require_pointer(location);
+    constexpr int read_write = 3;  // CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+    const bool is_own = pool_at(driver, pool).kind != Block::Kind::device;
+    *flags = is_own || location->type == CU_MEM_LOCATION_TYPE_DEVICE ? read_write : 0;
   });
 }
 

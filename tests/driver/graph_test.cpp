@@ -308,20 +308,22 @@ TEST_CASE("memory of a graph has its address before the launch and stays until i
   REQUIRE(address != 0);
   CUgraphNodeParams fill = fill_of(address, 7, 64);
   add(graph, {node}, fill);
-  const auto used = [] {
+  const auto used = [](int attribute = 0) {
     uint64_t bytes = 0;
-    CHECK(call("cuDeviceGetGraphMemAttribute", 0, 0, &bytes) == CUDA_SUCCESS);
+    CHECK(call("cuDeviceGetGraphMemAttribute", 0, attribute, &bytes) == CUDA_SUCCESS);
     return bytes;
   };
   CHECK(call("cuMemsetD32_v2", address, 0U, size_t{1}) == CUDA_ERROR_INVALID_VALUE);
   const CUgraphExec exec = instantiate(graph), freeing = instantiate(graph, 1);
   CHECK(launch_graph(exec) == CUDA_SUCCESS);
   CHECK(download<unsigned>(address, 64) == std::vector<unsigned>(64, 7));
-  CHECK(used() == 256);
+  CHECK((used() == 256 && used(2) == 256));
   CHECK(launch_graph(exec) == CUDA_ERROR_INVALID_VALUE);
   CHECK(launch_graph(freeing) == CUDA_SUCCESS);
   CHECK(call("cuMemFree_v2", address) == CUDA_SUCCESS);
-  CHECK(used() == 0);
+  CHECK((used() == 0 && used(2) == 256));
+  CHECK(call("cuDeviceGraphMemTrim", 0) == CUDA_SUCCESS);
+  CHECK((used(2) == 0 && used(1) == 256));
   CHECK(call("cuGraphDestroyNode", node) == CUDA_ERROR_INVALID_VALUE);
 
   const CUstream stream = make_stream();

@@ -181,4 +181,22 @@ TEST_CASE("memory of pools comes and goes with its stream") {
   CHECK(used == 0);
   CHECK(call("cuMemPoolGetAttribute", pool, 4, static_cast<void*>(&used)) == CUDA_SUCCESS);
   CHECK(used == threshold);
+  CUmemPoolProps properties{};
+  properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location.type = CU_MEM_LOCATION_TYPE_HOST;
+  CUmemoryPool own = nullptr, host = nullptr, managed = nullptr;
+  const CUmemLocation device{CU_MEM_LOCATION_TYPE_DEVICE, 0};
+  int flags = 0;
+  CHECK(call("cuMemPoolCreate", &own, static_cast<const CUmemPoolProps*>(&properties)) == CUDA_SUCCESS);
+  CHECK(call("cuMemGetMemPool", &host, static_cast<const CUmemLocation*>(&properties.location),
+             CU_MEM_ALLOCATION_TYPE_PINNED) == CUDA_SUCCESS);
+  CHECK(call("cuMemGetDefaultMemPool", &managed, &device, CU_MEM_ALLOCATION_TYPE_MANAGED) == CUDA_SUCCESS);
+  CHECK(call("cuMemPoolGetAccess", &flags, host, &device) == CUDA_SUCCESS);
+  CHECK(flags == 3);
+  for (const CUmemoryPool visible : {own, host, managed}) {
+    CHECK(call("cuMemAllocFromPoolAsync", &address, size_t{4}, visible, CUstream{}) == CUDA_SUCCESS);
+    *reinterpret_cast<int*>(address) = 5;
+    CHECK(download<int>(address, 1)[0] == 5);
+    CHECK(call("cuMemFreeAsync", address, CUstream{}) == CUDA_SUCCESS);
+  }
 }
