@@ -303,6 +303,17 @@ struct CUmemPoolProps {
   unsigned char reserved[54];
 };
 static_assert(sizeof(CUmemPoolProps) == 88);
+struct CUmemAllocationProp {
+  int type, requestedHandleTypes;
+  CUmemLocation location;
+  void* win32HandleMetaData;
+  unsigned char allocFlags[8];
+};
+static_assert(sizeof(CUmemAllocationProp) == 32);
+struct CUmemAccessDesc {
+  CUmemLocation location;
+  int flags;
+};
 struct CUDA_MEM_ALLOC_NODE_PARAMS {
   CUmemPoolProps poolProps;
   const void* accessDescs;

@@ -126,7 +126,7 @@ struct Advice {
 
 /// Memory that kernels can use, at its address on the host.
 struct Block {
-  enum class Kind : uint8_t { device, managed, host, registered, constant };
+  enum class Kind : uint8_t { device, managed, host, registered, constant, mapped };
 
   uint64_t address = 0;
   size_t bytes = 0;
@@ -173,6 +173,26 @@ struct Pool {
   std::map<int, uint64_t> attributes = {};
 };
 
+/// Memory of cuMemCreate, as a file without a name, since it can be mapped at several addresses.
+struct PhysicalMemory {
+  int file = -1;
+  size_t bytes = 0;
+  CUmemAllocationProp properties = {};
+
+  PhysicalMemory() = default;
+  ~PhysicalMemory();
+  PhysicalMemory(const PhysicalMemory&) = delete;
+  PhysicalMemory& operator=(const PhysicalMemory&) = delete;
+};
+struct PhysicalHandle {
+  std::shared_ptr<PhysicalMemory> memory = {};
+  uint64_t references = 0;
+};
+struct Mapping {
+  size_t bytes = 0;
+  std::shared_ptr<PhysicalMemory> memory = {};
+};
+
 /// Bytes of allocations of graphs.
 struct GraphMemory {
   uint64_t used = 0, most_used = 0, reserved = 0, most_reserved = 0;
@@ -205,6 +225,9 @@ class Driver {
   std::map<CUtexObject, TextureObject> textures;
   std::map<CUsurfObject, CUDA_RESOURCE_DESC> surfaces;
   Handles<Pool> pools;
+  std::map<CUdeviceptr, size_t> reserved;       // bytes of ranges of addresses
+  std::map<uint64_t, PhysicalHandle> physical;  // by handle
+  std::map<CUdeviceptr, Mapping> mappings;
   Handles<Graph> graphs;
   Handles<GraphNode> graph_nodes;
   Handles<GraphExec> graph_execs;

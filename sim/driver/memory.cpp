@@ -160,7 +160,7 @@ CUresult cuMemFree_v2(CUdeviceptr address) {
   return in_context([&](Driver& driver, Context&) {
     if (address == 0) return;
     const Block& block = block_at(driver, address);
-    require(block.pool || !block.is_of_host(), CUDA_ERROR_INVALID_VALUE);
+    require(block.kind != Block::Kind::mapped && (block.pool || !block.is_of_host()), CUDA_ERROR_INVALID_VALUE);
     driver.free(block);
   });
 }

@@ -132,6 +132,45 @@ TEST_CASE("memory of the host has one address for the host and for kernels; poin
   CHECK(call("cuMemFree_v2", managed) == CUDA_SUCCESS);
 }
 
+TEST_CASE("memory is mapped into reserved addresses, also twice, and is used where access is set") {
+  const TestContext context;
+  CUmemAllocationProp properties{};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  size_t page = 0;
+  CHECK(call("cuMemGetAllocationGranularity", &page, &properties, 0) == CUDA_SUCCESS);
+  REQUIRE(page == 2 << 20);
+  CUdeviceptr range = 0;
+  uint64_t handle = 0, same = 0;
+  CHECK(call("cuMemAddressReserve", &range, 3 * page, size_t{0}, CUdeviceptr{0}, 0ULL) == CUDA_SUCCESS);
+  CHECK(call("cuMemCreate", &handle, page + 1, &properties, 0ULL) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(call("cuMemCreate", &handle, page, &properties, 0ULL) == CUDA_SUCCESS);
+  const auto map = [&](CUdeviceptr address) { return call("cuMemMap", address, page, size_t{0}, handle, 0ULL); };
+  CHECK((map(range) == CUDA_SUCCESS && map(range + page) == CUDA_SUCCESS));
+  CHECK(map(range + page) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(map(range + 3 * page) == CUDA_ERROR_INVALID_VALUE);
+  const auto fill = [](CUdeviceptr address, unsigned value) {
+    return call("cuMemsetD32_v2", address, value, size_t{1});
+  };
+  const CUmemAccessDesc access{{CU_MEM_LOCATION_TYPE_DEVICE, 0}, 3};
+  CHECK(fill(range, 7) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(call("cuMemSetAccess", range, 3 * page, &access, size_t{1}) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(call("cuMemSetAccess", range, 2 * page, &access, size_t{1}) == CUDA_SUCCESS);
+  CHECK(fill(range, 7) == CUDA_SUCCESS);
+  CHECK(download<unsigned>(range + page, 1)[0] == 7);
+  CHECK(call("cuMemFree_v2", range) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(call("cuMemRetainAllocationHandle", &same, reinterpret_cast<void*>(range)) == CUDA_SUCCESS);
+  CHECK(same == handle);
+  for (int i = 0; i < 2; ++i) CHECK(call("cuMemRelease", handle) == CUDA_SUCCESS);
+  CHECK(call("cuMemRelease", handle) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(call("cuMemAddressFree", range, 3 * page) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(call("cuMemUnmap", range, page) == CUDA_SUCCESS);
+  CHECK(fill(range, 8) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(fill(range + page, 8) == CUDA_SUCCESS);
+  CHECK(call("cuMemUnmap", range + page, page) == CUDA_SUCCESS);
+  CHECK(call("cuMemAddressFree", range, 3 * page) == CUDA_SUCCESS);
+}
+
 TEST_CASE("advice on managed memory can be read again") {
   const TestContext context;
   CUdeviceptr managed = 0;
