@@ -120,22 +120,22 @@ CUresult get_info(CUstream handle, int* status, uint64_t* id, CUgraph* graph, co
   return in_driver([&](Driver& driver) {
     require_pointer(status);
     driver.require_stream(handle);
-    const Stream* const stream = own_stream(handle);
+    Stream* const stream = own_stream(handle);
     const Capture* const capture = stream ? stream->capture : nullptr;
     *status = !capture              ? CU_STREAM_CAPTURE_STATUS_NONE
               : capture->is_invalid ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
                                     : CU_STREAM_CAPTURE_STATUS_ACTIVE;
     if (id) *id = capture ? capture->id : 0;
     if (!capture) return;
-    // The arrays are the thread's, until its next question.
-    thread_local std::vector<CUgraphNode> from;
-    thread_local std::vector<CUgraphEdgeData> data;
-    from.clear(), data.clear();
-    for (const GraphEdge& edge : stream->dependencies) from.push_back(edge.from), data.push_back(edge.data);
+    stream->listed_nodes.clear(), stream->listed_edges.clear();
+    for (const GraphEdge& edge : stream->dependencies) {
+      stream->listed_nodes.push_back(edge.from);
+      stream->listed_edges.push_back(edge.data);
+    }
     if (graph) *graph = capture->graph;
-    if (nodes) *nodes = from.data();
-    if (edges) *edges = data.data();
-    if (count) *count = from.size();
+    if (nodes) *nodes = stream->listed_nodes.data();
+    if (edges) *edges = stream->listed_edges.data();
+    if (count) *count = stream->dependencies.size();
   });
 }
 

@@ -77,6 +77,9 @@ struct Stream {
   uint64_t id = 0;
   Capture* capture = nullptr;
   std::vector<GraphEdge> dependencies = {};  // of the next node of the capture
+  // The same as arrays, which the program reads until it asks again.
+  std::vector<CUgraphNode> listed_nodes = {};
+  std::vector<CUgraphEdgeData> listed_edges = {};
 };
 /// One that the program has created; nullptr for a default stream (0, 1 and 2).
 inline Stream* own_stream(CUstream stream) { return reinterpret_cast<uintptr_t>(stream) < 3 ? nullptr : stream; }
@@ -232,6 +235,7 @@ class Driver {
   Handles<GraphNode> graph_nodes;
   Handles<GraphExec> graph_execs;
   Handles<UserObject> user_objects;
+  std::vector<UserObject> unreferenced;  // whose functions are to be called
   Handles<Capture> captures;
   GraphMemory graph_memory;
   Pool default_pool, default_host_pool{.kind = Block::Kind::host}, default_managed_pool{.kind = Block::Kind::managed};

@@ -20,14 +20,11 @@ constexpr bool is_known(CUgraphNodeType type) {
          type == CU_GRAPH_NODE_TYPE_CONDITIONAL;
 }
 
-/// Functions of user objects without references, which run without the lock: they may wait for another thread.
-thread_local std::vector<std::pair<CUhostFn, void*>> unreferenced;
-
 void release(Driver& driver, UserObject& object, uint64_t count) {
   require(count > 0 && count <= object.references, CUDA_ERROR_INVALID_VALUE);
   object.references -= count;
   if (object.references > 0) return;
-  unreferenced.emplace_back(object.destroy, object.data);
+  driver.unreferenced.push_back(object);
   driver.user_objects.remove(object);
 }
 
@@ -246,11 +243,16 @@ CUresult cuEventRecord(CUevent, CUstream);
 
 namespace {
 
-/// Runs body(driver), then the functions of user objects that it has left without references.
+/// Runs body(driver), then the functions of user objects that it has left without references. These run without the
+/// lock: they may wait for another thread.
 template <typename Body>
 CUresult in_driver_and_release(const Body& body) {
-  const CUresult result = in_driver(body);
-  for (const auto& [destroy, data] : std::exchange(unreferenced, {})) destroy(data);
+  std::vector<UserObject> unreferenced;
+  const CUresult result = in_driver([&](Driver& driver) {
+    body(driver);
+    unreferenced = std::exchange(driver.unreferenced, {});
+  });
+  for (const UserObject& object : unreferenced) object.destroy(object.data);
   return result;
 }
 
