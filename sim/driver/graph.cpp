@@ -51,9 +51,7 @@ void set_params(Driver& driver, GraphNode& node, const CUgraphNodeParams& params
       CUDA_KERNEL_NODE_PARAMS kernel = params.kernel;
       if (!kernel.func) kernel.func = kernel.kern;
       const PtxEntryInfo& info = driver.function(kernel.func).info;
-      require(kernel.gridDimX * kernel.gridDimY * kernel.gridDimZ > 0 &&
-                  kernel.blockDimX * kernel.blockDimY * kernel.blockDimZ > 0,
-              CUDA_ERROR_INVALID_VALUE);
+      // Extents of 0 are taken, as a program may set others before the launch.
       std::vector<uint8_t> bytes =
           bytes_of_parameters(info, {.parameters = kernel.kernelParams, .extra = kernel.extra});
       node.params.kernel = kernel;
@@ -672,6 +670,21 @@ CUresult cuGraphMemFreeNodeGetParams(CUgraphNode node, CUdeviceptr* address) {
 CUresult cuGraphNodeSetParams(CUgraphNode node, CUgraphNodeParams* params) {
   return params ? set_params(node, *params) : CUDA_ERROR_INVALID_VALUE;
 }
+CUresult cuGraphKernelNodeSetParams(CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS* params) {
+  return params ? set_params(node, params_of(CU_GRAPH_NODE_TYPE_KERNEL, params, kernel_bytes_v1))
+                : CUDA_ERROR_INVALID_VALUE;
+}
+CUresult cuGraphMemcpyNodeSetParams(CUgraphNode node, const CUDA_MEMCPY3D* copy) {
+  return copy ? set_params(node, copy_node_params(*copy)) : CUDA_ERROR_INVALID_VALUE;
+}
+CUresult cuGraphMemsetNodeSetParams(CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS* params) {
+  return params ? set_params(node, params_of(CU_GRAPH_NODE_TYPE_MEMSET, params, memset_bytes_v1))
+                : CUDA_ERROR_INVALID_VALUE;
+}
+CUresult cuGraphHostNodeSetParams(CUgraphNode node, const CUDA_HOST_NODE_PARAMS* params) {
+  return params ? set_params(node, params_of(CU_GRAPH_NODE_TYPE_HOST, params, sizeof *params))
+                : CUDA_ERROR_INVALID_VALUE;
+}
 CUresult cuGraphKernelNodeSetParams_v2(CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS* params) {
   return params ? set_params(node, params_of(CU_GRAPH_NODE_TYPE_KERNEL, params, sizeof *params))
                 : CUDA_ERROR_INVALID_VALUE;
@@ -784,6 +797,9 @@ CUresult cuGraphReleaseUserObject(CUgraph graph, CUuserObject object, unsigned c
   });
 }
 
+CUresult cuGraphInstantiate(CUgraphExec* exec, CUgraph graph, CUgraphNode*, char*, size_t) {
+  return instantiate(exec, graph, 0);
+}
 CUresult cuGraphInstantiate_v2(CUgraphExec* exec, CUgraph graph, CUgraphNode*, char*, size_t) {
   return instantiate(exec, graph, 0);
 }
@@ -833,6 +849,10 @@ CUresult cuGraphExecUpdate_v2(CUgraphExec handle, CUgraph graph, CUgraphExecUpda
 }
 CUresult cuGraphExecNodeSetParams(CUgraphExec exec, CUgraphNode node, CUgraphNodeParams* params) {
   return params ? set_exec_params(exec, node, *params) : CUDA_ERROR_INVALID_VALUE;
+}
+CUresult cuGraphExecKernelNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS* params) {
+  return params ? set_exec_params(exec, node, params_of(CU_GRAPH_NODE_TYPE_KERNEL, params, kernel_bytes_v1))
+                : CUDA_ERROR_INVALID_VALUE;
 }
 CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS* params) {
   return params ? set_exec_params(exec, node, params_of(CU_GRAPH_NODE_TYPE_KERNEL, params, sizeof *params))

@@ -216,7 +216,10 @@ TEST_CASE("a node keeps its parameters, and those of an executable graph can be 
   Sum sum;
   const CUgraph graph = make_graph();
   CUgraphNodeParams params = sum.params();
+  params.kernel.gridDimX = 0;  // the program sets it before the launch
   const CUgraphNode node = add(graph, {}, params);
+  params = sum.params();
+  CHECK(call("cuGraphKernelNodeSetParams_v2", node, &params.kernel) == CUDA_SUCCESS);
   const CUgraphExec exec = instantiate(graph);
   const CUdeviceptr y = sum.y;
   sum.y = sum.x;
@@ -225,7 +228,7 @@ TEST_CASE("a node keeps its parameters, and those of an executable graph can be 
   CUDA_KERNEL_NODE_PARAMS kernel{};
   CHECK(call("cuGraphKernelNodeGetParams_v2", node, &kernel) == CUDA_SUCCESS);
   CHECK(*static_cast<CUdeviceptr*>(kernel.kernelParams[1]) == y);
-  CHECK(call("cuGraphExecNodeSetParams", exec, node, &params) == CUDA_SUCCESS);
+  CHECK(call("cuGraphExecKernelNodeSetParams", exec, node, &params.kernel) == CUDA_SUCCESS);
   CHECK(launch_graph(exec) == CUDA_SUCCESS);
   CHECK((download<float>(y, 1)[0] == 3.5F && download<float>(sum.x, 1)[0] == 3));
   CHECK(call("cuGraphNodeSetEnabled", exec, node, 0U) == CUDA_SUCCESS);
@@ -236,6 +239,9 @@ TEST_CASE("a node keeps its parameters, and those of an executable graph can be 
   CHECK(call("cuGraphNodeSetEnabled", exec, node, 1U) == CUDA_SUCCESS);
   CHECK(launch_graph(exec) == CUDA_SUCCESS);
   CHECK(download<float>(y, 1)[0] == 6.5F);
+  CHECK(call("cuGraphExecNodeSetParams", exec, node, &params) == CUDA_SUCCESS);
+  CHECK(launch_graph(exec) == CUDA_SUCCESS);
+  CHECK((download<float>(y, 1)[0] == 6.5F && download<float>(sum.x, 1)[0] == 6));
   params = params_of(CU_GRAPH_NODE_TYPE_EMPTY);
   add(graph, {}, params);
   CHECK(call("cuGraphExecUpdate_v2", exec, graph, &info) == CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
