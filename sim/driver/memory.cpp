@@ -280,6 +280,42 @@ CUresult cuMemPrefetchAsync_v2(CUdeviceptr address, size_t, CUmemLocation locati
   });
 }
 
+/// Each location holds from its index in the ranges to the next one.
+CUresult cuMemPrefetchBatchAsync(const CUdeviceptr* addresses, const size_t* bytes, size_t count,
+                                 const CUmemLocation* locations, const size_t* indices, size_t location_count,
+                                 unsigned long long flags, CUstream stream) {
+  return in_context([&](Driver& driver, Context&) {
+    driver.require_stream(stream);
+    require(addresses && bytes && count > 0 && locations && indices && location_count > 0 && flags == 0,
+            CUDA_ERROR_INVALID_VALUE);
+    require(indices[0] == 0 && location_count <= count, CUDA_ERROR_INVALID_VALUE);
+    for (size_t i = 0, location = 0; i < count; ++i) {
+      if (location + 1 < location_count && indices[location + 1] == i) ++location;
+      Block* const block = driver.block_of(addresses[i]);
+      require(block && block->kind == Block::Kind::managed, CUDA_ERROR_INVALID_VALUE);
+      block->advice.prefetched = locations[location];
+    }
+  });
+}
+
+/// The contents may be lost; here they stay.
+CUresult cuMemDiscardBatchAsync(const CUdeviceptr* addresses, const size_t* bytes, size_t count,
+                                unsigned long long flags, CUstream stream) {
+  return in_context([&](Driver& driver, Context&) {
+    driver.require_stream(stream);
+    require(addresses && bytes && count > 0 && flags == 0, CUDA_ERROR_INVALID_VALUE);
+    for (size_t i = 0; i < count; ++i) {
+      const Block* const block = driver.block_of(addresses[i]);
+      require(block && block->kind == Block::Kind::managed, CUDA_ERROR_INVALID_VALUE);
+    }
+  });
+}
+CUresult cuMemDiscardAndPrefetchBatchAsync(const CUdeviceptr* addresses, const size_t* bytes, size_t count,
+                                           const CUmemLocation* locations, const size_t* indices, size_t location_count,
+                                           unsigned long long flags, CUstream stream) {
+  return cuMemPrefetchBatchAsync(addresses, bytes, count, locations, indices, location_count, flags, stream);
+}
+
 // Source: CUDA Driver API, CUmem_range_attribute.
 CUresult cuMemRangeGetAttribute(void* data, size_t bytes, int attribute, CUdeviceptr address, size_t) {
   return in_context([&](Driver& driver, Context&) {

@@ -198,6 +198,19 @@ TEST_CASE("advice on managed memory can be read again") {
   CHECK((devices[0] == 0 && devices[1] == CU_DEVICE_INVALID));
   CHECK(call("cuMemPrefetchAsync_v2", managed, size_t{4096}, device, 0U, CUstream{}) == CUDA_SUCCESS);
   CHECK(attribute(last_prefetch, managed) == 0);
+  const CUdeviceptr ranges[2]{managed, managed + 2048};
+  const size_t range_bytes[2]{2048, 2048};
+  size_t indices[2]{0, 1};
+  const CUmemLocation locations[2]{device, host};
+  const auto prefetch = [&] {
+    return call("cuMemDiscardAndPrefetchBatchAsync", +ranges, +range_bytes, size_t{2}, +locations, +indices, size_t{2},
+                0ULL, CUstream{});
+  };
+  CHECK(prefetch() == CUDA_SUCCESS);
+  CHECK(attribute(last_prefetch, managed) == CU_DEVICE_CPU);
+  indices[0] = 1;
+  CHECK(prefetch() == CUDA_ERROR_INVALID_VALUE);
+  CHECK(call("cuMemDiscardBatchAsync", +ranges, +range_bytes, size_t{2}, 0ULL, CUstream{}) == CUDA_SUCCESS);
   advise(CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION, host);
   CHECK(attribute(preferred, managed) == CU_DEVICE_INVALID);
   CHECK(attribute(read_mostly, allocate(8)) == -9);
