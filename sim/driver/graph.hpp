@@ -78,12 +78,25 @@ struct Capture {
 Graph& make_graph(Driver& driver);
 void destroy_graph(Driver& driver, Graph& graph);
 Graph& clone_graph(Driver& driver, const Graph& graph);
+void destroy_node(Driver& driver, GraphNode& node);
 std::vector<GraphEdge> edges_from(const CUgraphNode* from, const CUgraphEdgeData* data, size_t count);
 
 /// Adds a node with copies of what `params` points to, and writes what CUDA returns in `params`. Throws Failure.
 GraphNode& add_node(Driver& driver, Graph& graph, std::vector<GraphEdge> dependencies, CUgraphNodeParams& params);
 GraphNode& add_kernel_node(Driver& driver, Graph& graph, std::vector<GraphEdge> dependencies, Function& function,
                            const LaunchCall& call);
+/// What a program says about a node, of its type.
+void set_params(Driver& driver, GraphNode& node, const CUgraphNodeParams& params);
+/// Of a node that exists. Throws Failure for another type, and for nodes with graphs or addresses of their own.
+void replace_params(Driver& driver, GraphNode& node, const CUgraphNodeParams& params);
+/// The node of a clone that was made of this node. Throws Failure without one.
+GraphNode& node_of(const Graph& graph, const GraphNode* original);
+/// The nodes, each after all that it depends on; otherwise in their order. Throws Failure for a cycle.
+std::vector<GraphNode*> in_order_of_work(const Graph& graph);
+/// Gives the nodes that order, in graphs of nodes too.
+void order(Graph& graph);
+/// Takes references from an object; Driver::unreferenced gets one without any.
+void release(Driver& driver, UserObject& object, uint64_t count);
 CUgraphNodeParams copy_node_params(const CUDA_MEMCPY3D& copy);
 CUgraphNodeParams event_node_params(CUgraphNodeType type, CUevent event);
 
