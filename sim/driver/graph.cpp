@@ -36,9 +36,13 @@ std::shared_ptr<void> reserve_addresses(size_t bytes) {
   return {address, [bytes](void* range) { munmap(range, bytes); }};
 }
 
-void append(Graph& graph, GraphNode& node, std::vector<GraphEdge> dependencies) {
+/// Throws Failure for an edge from another graph, before there is a node.
+void require_own(const Graph& graph, const std::vector<GraphEdge>& dependencies) {
   for (const GraphEdge& edge : dependencies)
     require(std::ranges::find(graph.nodes, edge.from) != graph.nodes.end(), CUDA_ERROR_INVALID_VALUE);
+}
+
+void append(Graph& graph, GraphNode& node, std::vector<GraphEdge> dependencies) {
   node.graph = &graph;
   node.dependencies = std::move(dependencies);
   graph.nodes.push_back(&node);
@@ -146,6 +150,7 @@ Graph& clone_graph(Driver& driver, const Graph& graph) {
 }
 
 GraphNode& add_node(Driver& driver, Graph& graph, std::vector<GraphEdge> dependencies, CUgraphNodeParams& params) {
+  require_own(graph, dependencies);
   auto made = std::make_unique<GraphNode>();
   GraphNode& node = *made;
   node.params.type = params.type;
@@ -178,6 +183,8 @@ GraphNode& add_node(Driver& driver, Graph& graph, std::vector<GraphEdge> depende
 
 GraphNode& add_kernel_node(Driver& driver, Graph& graph, std::vector<GraphEdge> dependencies, Function& function,
                            const LaunchCall& call) {
+  require_own(graph, dependencies);
+  std::vector<uint8_t> bytes = bytes_of_parameters(function.info, call);
   GraphNode& node = driver.graph_nodes.add();
   const Launch& launch = call.launch;
   const auto extent = [](const std::array<int64_t, 3>& extents, size_t i) { return static_cast<unsigned>(extents[i]); };
@@ -194,7 +201,7 @@ GraphNode& add_kernel_node(Driver& driver, Graph& graph, std::vector<GraphEdge> 
                         .extra = nullptr,
                         .kern = nullptr,
                         .ctx = nullptr};
-  set_kernel(node, function.info, bytes_of_parameters(function.info, call));
+  set_kernel(node, function.info, std::move(bytes));
   node.is_cooperative = launch.cooperative;
   node.cluster = launch.cluster;
   append(graph, node, std::move(dependencies));

@@ -273,6 +273,8 @@ TEST_CASE("edges order the nodes, whatever the order in which these were added; 
   CHECK(edge("cuGraphRemoveDependencies_v2", b, a) == CUDA_SUCCESS);
   CHECK(launch_graph(instantiate(graph)) == CUDA_SUCCESS);
   CHECK(download<unsigned>(word, 1)[0] == 2);
+  CUgraphNodeParams empty = params_of(CU_GRAPH_NODE_TYPE_EMPTY);
+  add(make_graph(), {a}, empty, CUDA_ERROR_INVALID_VALUE);
   CHECK(call("cuGraphDestroyNode", a) == CUDA_SUCCESS);
   CHECK(nodes_of(graph) == std::vector{b});
 }
