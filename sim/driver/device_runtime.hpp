@@ -11,7 +11,8 @@ namespace bitmma::driver {
 std::string with_known_target(std::string ptx);
 
 /// The module with the functions of libcudadevrt that it calls and does not define: the barrier of a cooperative grid
-/// (cudaCGGetIntrinsicHandle, cudaCGSynchronize). NVIDIA's library has no PTX for Hopper.
+/// (cudaCGGetIntrinsicHandle, cudaCGSynchronize) and the condition of a graph (cudaGraphSetConditional). NVIDIA's
+/// library has no PTX for Hopper.
 std::string with_device_runtime(std::string ptx);
 
 }  // namespace bitmma::driver

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT
 // CUDA graphs: captures of streams, nodes and edges, launches, memory of graphs, conditions.
 #include <cstring>
 #include <thread>
