@@ -280,8 +280,8 @@ bool ChoiceBatches::has(std::string_view gpu, std::string_view kind, std::string
       rows_, [&](const Row& row) { return row.gpu == gpu && row.kind == kind && row.layout == layout; });
 }
 
-const ChoiceKernel* ChoiceBatches::find(std::string_view gpu, std::string_view kind, std::string_view layout,
-                                        int64_t m, int64_t n, int64_t k, int64_t matrices, int bytes) const {
+const ChoiceKernel* ChoiceBatches::find(std::string_view gpu, std::string_view kind, std::string_view layout, int64_t m,
+                                        int64_t n, int64_t k, int64_t matrices, int bytes) const {
   const int64_t most_elements = most_bytes / bytes / matrices;
   if (matrices > most_matrices || m > most_elements / n || n > most_elements / k || m > most_elements / k)
     return nullptr;

@@ -337,20 +337,22 @@ LibraryChoice choice_of_batch(const LibraryCall& call) {
     throw Error({.code = ViolationCode::unknown_name,
                  .field = "matrices",
                  .seen = what(),
-                 .expected = "a call of torch.bmm that was recorded: bf16, f16, f32 or tf32 on an H200 in layouts nt, nn "
-                             "and tn",
+                 .expected =
+                     "a call of torch.bmm that was recorded: bf16, f16, f32 or tf32 on an H200 in layouts nt, nn "
+                     "and tn",
                  .fix = "gemm multiplies stacks in the order of a plan or a kernel"});
   }
   const ChoiceKernel* const kernel = batches.find(gpu, kind, call.layout, call.m, call.n, call.k, call.matrices,
                                                   output_of(call) == Format::f32 ? 4 : 2);
   if (!kernel) {
-    throw Error({.field = "matrices, m, n, k",
-                 .seen = fmt::format("{} of {} x {} x {}, {}", call.matrices, call.m, call.n, call.k, what()),
-                 .expected = fmt::format("a recorded batch of up to {} matrices: N or K is the size of a head, {}; the "
-                                         "lengths are equal, 2 to 512, or multiples of 16 up to 256, of 64 up to 1024, of "
-                                         "256 up to 4096",
-                                         ChoiceBatches::most_matrices, fmt::join(batches.heads(), ", ")),
-                 .fix = "gemm multiplies stacks in the order of a plan or a kernel; `nearest` predicts no batches"});
+    throw Error(
+        {.field = "matrices, m, n, k",
+         .seen = fmt::format("{} of {} x {} x {}, {}", call.matrices, call.m, call.n, call.k, what()),
+         .expected = fmt::format("a recorded batch of up to {} matrices: N or K is the size of a head, {}; the "
+                                 "lengths are equal, 2 to 512, or multiples of 16 up to 256, of 64 up to 1024, of "
+                                 "256 up to 4096",
+                                 ChoiceBatches::most_matrices, fmt::join(batches.heads(), ", ")),
+         .fix = "gemm multiplies stacks in the order of a plan or a kernel; `nearest` predicts no batches"});
   }
   return {.kernel = kernel->names,
           .slices = kernel->slices,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Which kernel a library takes for a product. cuBLAS's choices for PyTorch's calls were recorded on an H100 and an H200
-// for the layers of open models, and on the H200 for all N and K that are multiples of 64 up to 16384, and for batches of
-// products as attention has them (data/choices); they are compiled in.
+// for the layers of open models, and on the H200 for all N and K that are multiples of 64 up to 16384, and for batches
+// of products as attention has them (data/choices); they are compiled in.
 //
 //   LibraryCall call = call_of(inputs);                 types, shape, bias and scales
 //   call.gpu = "H100";
