@@ -87,8 +87,8 @@ def program(folder: pathlib.Path, body: str) -> pathlib.Path:
     return path
 
 
-def options(bitmma: pathlib.Path, seconds: float = 60) -> argparse.Namespace:
-    return argparse.Namespace(bitmma=bitmma, seconds=seconds, exec="--clock 0", again=10)
+def options(bitmma: pathlib.Path, seconds: float = 60, every_test: int = 1) -> argparse.Namespace:
+    return argparse.Namespace(bitmma=bitmma, seconds=seconds, exec="--clock 0", again=10, every_test=every_test)
 
 
 def test_tests_that_failed_after_a_fault_run_again(tool, venv, tmp_path):
@@ -116,6 +116,34 @@ def test_a_file_that_does_not_end_is_stopped_and_its_tests_so_far_count(tool, ve
     outcomes, is_whole = tool.run_file(tool.HOSTS["tinygrad"], venv, tmp_path, "t.py", options(bitmma, seconds=3))
     assert not is_whole
     assert [outcome.test for outcome in outcomes] == ["t.py::first"]
+
+
+def test_every_second_test_of_a_file(tool, venv, tmp_path):
+    bitmma = program(
+        tmp_path,
+        f"""
+        if "--collect-only" in words: print("t.py::a\\nt.py::b\\nt.py::c")
+        open({str(tmp_path / "tests")!r}, "w").write(" ".join(word for word in words if "::" in word))
+        write({line("t.py::a", "passed")!r})
+        """,
+    )
+    tool.run_file(tool.HOSTS["tinygrad"], venv, tmp_path, "t.py", options(bitmma, every_test=2))
+    assert (tmp_path / "tests").read_text() == "t.py::a t.py::c"
+
+
+def test_the_tests_after_one_that_hangs_run(tool, venv, tmp_path):
+    begun = json.dumps({"$report_type": "TestReport", "nodeid": "t.py::b", "outcome": "passed", "when": "setup"})
+    bitmma = program(
+        tmp_path,
+        f"""
+        if any("--deselect" in word for word in words): write({line("t.py::c", "passed")!r})
+        else:
+            write({line("t.py::a", "passed")!r}, {begun!r})
+            time.sleep(60)
+        """,
+    )
+    outcomes, _ = tool.run_file(tool.HOSTS["tinygrad"], venv, tmp_path, "t.py", options(bitmma, seconds=3))
+    assert {outcome.test: outcome.result for outcome in outcomes} == {"t.py::a": "passed", "t.py::c": "passed"}
 
 
 def test_tests_of_an_installed_package_go_by_their_module(tool, venv, tmp_path):
