@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: MIT
 #include "name_pattern.hpp"
 
+#include <new>
+
 #include "bitmma/core/error.hpp"
 
 namespace bitmma {
 
 NamePattern::NamePattern(const std::string& expression) {
   auto compiled = std::make_unique<regex_t>();
-  if (regcomp(compiled.get(), expression.c_str(), REG_EXTENDED) != 0)
+  const int result = regcomp(compiled.get(), expression.c_str(), REG_EXTENDED);
+  if (result == REG_ESPACE) throw std::bad_alloc();
+  if (result != 0)
     throw Error({.field = "pattern", .seen = expression, .expected = "an extended regular expression of POSIX"});
   compiled_.reset(compiled.release());
 }

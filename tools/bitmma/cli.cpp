@@ -189,7 +189,9 @@ std::vector<FileFlag> file_flags() {
   return flags;
 }
 
-int run(const std::vector<std::string>& arguments, Terminal terminal) {
+namespace {
+
+int run_with_commands(const std::vector<std::string>& arguments, Terminal terminal) {
   Command app("bitmma: computes what NVIDIA's matrix instructions compute, bit for bit, without a GPU", "bitmma");
   Heartbeat heartbeat(terminal, arguments.empty() ? "bitmma" : "bitmma " + arguments.front());
   Context context{.terminal = terminal, .program = &app, .heartbeat = &heartbeat};
@@ -219,6 +221,17 @@ int run(const std::vector<std::string>& arguments, Terminal terminal) {
   return refuse(context, {{.code = ViolationCode::unusable_file,
                            .field = "standard output",
                            .seen = "could not be written completely; it may be closed, or the disk may be full"}});
+}
+
+}  // namespace
+
+int run(const std::vector<std::string>& arguments, Terminal terminal) {
+  try {
+    return run_with_commands(arguments, terminal);
+  } catch (const std::bad_alloc&) {  // the commands themselves take some memory
+    terminal.err << "error: memory: not enough for this request; nothing was written\n";
+    return exit_bad_request;
+  }
 }
 
 }  // namespace bitmma::cli

@@ -133,6 +133,11 @@ void run_gemm(Context& context, const GemmFlags& flags) {
   show(context, report, as_json);
 }
 
+std::string without_last_newline(std::string text) {
+  if (text.ends_with('\n')) text.pop_back();
+  return text;
+}
+
 }  // namespace
 
 void add_gemm(Command& app, Context& context) {
@@ -165,25 +170,30 @@ void add_gemm(Command& app, Context& context) {
   command->add_flag("--json", flags->json, "print the result as JSON");
   add_threads(*command, flags->threads);
   flags->cpu_target.add(*command);
+  // A function: the catalogue is not read for other commands. CLI11 ends its text with a line.
+  command->footer([] {
+    return std::string(
+               "Examples:\n"
+               "  bitmma gemm a.npy b.npy --rows 16 --cols 8\n"
+               "  bitmma gemm product.safetensors -o with_d.safetensors\n"
+               "  bitmma gemm recorded.safetensors --find\n"
+               "  bitmma gemm recorded.safetensors --cpu-target baseline\n"
+               "  bitmma gemm recorded.safetensors --kernel nvjet_sm90_tss_64x32_64x16_4x2_h_bz_splitK_TNT --split-k "
+               "3\n"
+               "  bitmma gemm recorded.safetensors --library cublas-13.1 --gpu H100 --nearest\n"
+               "  bitmma gemm --choices 4096 4096 --gpu H100\n"
+               "  bitmma gemm product.safetensors --plan nvjet-algo2 --only-rows 0..7 --only-cols 0..15 --error\n"
+               "  bitmma gemm product.safetensors --plan '{\"instruction\": "
+               "\"wgmma.mma_async.sync.aligned.m64n256k32.f32.e4m3.e4m3\",\n"
+               "    \"promotion\": {\"every\": 128}, \"output\": {\"type\": \"bf16\"}}'\n"
+               "\n"
+               "Plans of --plan (docs/products.md):\n") +
+           print_plan_names() +
+           "\n"
+           "--find tries, until plans give all bits:\n" +
+           without_last_newline(print_search());
+  });
   command->footer(
-      "Examples:\n"
-      "  bitmma gemm a.npy b.npy --rows 16 --cols 8\n"
-      "  bitmma gemm product.safetensors -o with_d.safetensors\n"
-      "  bitmma gemm recorded.safetensors --find\n"
-      "  bitmma gemm recorded.safetensors --cpu-target baseline\n"
-      "  bitmma gemm recorded.safetensors --kernel nvjet_sm90_tss_64x32_64x16_4x2_h_bz_splitK_TNT --split-k 3\n"
-      "  bitmma gemm recorded.safetensors --library cublas-13.1 --gpu H100 --nearest\n"
-      "  bitmma gemm --choices 4096 4096 --gpu H100\n"
-      "  bitmma gemm product.safetensors --plan nvjet-algo2 --only-rows 0..7 --only-cols 0..15 --error\n"
-      "  bitmma gemm product.safetensors --plan '{\"instruction\": "
-      "\"wgmma.mma_async.sync.aligned.m64n256k32.f32.e4m3.e4m3\",\n"
-      "    \"promotion\": {\"every\": 128}, \"output\": {\"type\": \"bf16\"}}'\n"
-      "\n"
-      "Plans of --plan (docs/products.md):\n" +
-      print_plan_names() +
-      "\n"
-      "--find tries, until plans give all bits:\n" +
-      print_search() +
       "Without --plan and --kernel, the command uses the plan stored in the file (key plan), if there is one. It "
       "compares a recorded d in the file. Exit code 1 if outputs differ or no plan was found; 2 for a bad request.");
   command->callback([flags, &context] { run_gemm(context, *flags); });
